@@ -1,29 +1,28 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * umcg/futex.h - waiting for words, one or many: what futex(2) is to kernel threads, for workers
- * and kernel threads alike.
+ * umcg/futex.h - waiting for words, one or many: the operations of futex(2), for workers and kernel
+ * threads alike.
  *
- * A 32-bit word is compared, and if it has the value that it is expected to have, the caller waits
- * until somebody wakes the word. Who changes a word and then wakes it misses nobody: either a
- * waiter is woken, or it sees the change. Who waits longest is woken first, workers and threads in
- * one order. Nobody is woken without a reason, but a wake-up says nothing about the value: a wait
- * belongs into a loop. What was written before a wake-up is seen by who was woken.
+ * A wait compares a 32-bit word with an expected value. If they are equal, the caller waits until
+ * the word is woken. If a caller changes a word and then wakes it, no waiter is missed: either it
+ * is woken, or it sees the change. The longest waiter is woken first, workers and threads in one
+ * order. No wait returns without a reason, but a wake-up says nothing about the value: put a wait
+ * into a loop. A woken waiter sees what was written before the wake-up.
  *
- * Without flags a word is one of this process: its waiters, kernel threads too, stand in a table of
- * the library's, and FUTEX_WAKE and FUTEX_WAIT of other code do not meet them. With
- * UMCG_FUTEX_SHARED its waiters are in the kernel: it may lie in memory that processes share, and
- * meets everybody who uses futex(2) without FUTEX_PRIVATE_FLAG. The two do not meet each other.
+ * Without flags a word belongs to this process. Its waiters, kernel threads too, stand in a table
+ * of the library; FUTEX_WAKE and FUTEX_WAIT of other code do not meet them. With UMCG_FUTEX_SHARED
+ * its waiters are in the kernel. Such a word may lie in memory that processes share, and meets all
+ * code that uses futex(2) without FUTEX_PRIVATE_FLAG. The two kinds do not meet each other.
  *
- * One may wait for many words, and is told the index of one that was woken: the meaning is that of
- * FUTEX_WAIT_MULTIPLE and futex_waitv(2), for any number of words. umcg_futex_wait_multiple is for
- * now and then. A wait set is for who waits again and again: it keeps its places, and a wait costs
- * the same for one word and for many, but for comparing them.
+ * A caller may wait for many words, and gets the index of one that was woken. The meaning is that
+ * of FUTEX_WAIT_MULTIPLE and futex_waitv(2), for any number of words. Use umcg_futex_wait_multiple
+ * for a single wait, and a wait set to wait again and again. A wait set keeps its places in the
+ * queues, so except for comparing the words a wait costs the same for one word and for many.
  *
  * The words of umcg/rt.h mean here what they mean there: "anywhere", "may switch", "cancellable",
  * deadlines (deadline_ns is nanoseconds of CLOCK_MONOTONIC, 0 for never; umcg_after_ns makes one,
- * umcg_at_realtime_ns one of a time of CLOCK_REALTIME).
- * A call that need not wait is not cut short. A wait that is cut short, or late, was not woken: the
- * wake-up is the next one's.
+ * umcg_at_realtime_ns makes one from a time of CLOCK_REALTIME). A call that need not wait is not
+ * cut short. A wait that is cut short, or late, was not woken: the wake-up goes to the next waiter.
  */
 #ifndef UMCG_FUTEX_H
 #define UMCG_FUTEX_H
@@ -47,47 +46,45 @@ typedef struct umcg_futex_word {
     int flags;
 } umcg_futex_word_t;
 
-/* Words that are waited for again and again. For one worker or thread at a time. */
+/* A set of words to wait for again and again. One worker or thread at a time uses it. */
 typedef struct umcg_waitset umcg_waitset_t;
 
 /*
- * umcg_futex_wait - waits until somebody wakes the word, if it has this value; until deadline_ns at
- * most.
+ * umcg_futex_wait - if the word has this value, waits until it is woken, until deadline_ns at most.
  *
- * Fails with EWOULDBLOCK (EAGAIN): it has another value; EINVAL: word is NULL or not aligned, or
- * flags has an unknown bit; EFAULT: nothing can be read there, or the word is shared and the kernel
- * says so (it knows no word in private memory that may only be read and was never written). A word
- * that can be read when the call begins stays readable until it returns. EFAULT needs the library's
- * handler of SIGSEGV and SIGBUS, which passes other faults on to the program's: not for threads
- * that block these.
+ * Fails with EWOULDBLOCK (EAGAIN): the word has another value; EINVAL: word is NULL or not aligned,
+ * or flags has an unknown bit; EFAULT: the word cannot be read, or it is shared and the kernel
+ * reports this. (The kernel knows no word in private memory that may only be read and was never
+ * written.) A word that can be read when the call begins must stay readable until it returns.
+ * EFAULT needs the library's handler of SIGSEGV and SIGBUS, which passes other faults on to the
+ * program's. It is not available on threads that block these signals.
  *
  * Called from anywhere. May switch. Cancellable.
  */
 int umcg_futex_wait(const uint32_t *word, uint32_t expected, int flags, uint64_t deadline_ns);
 
 /*
- * umcg_futex_wake - wakes up to count of those that wait for the word, in their order, and returns
- * how many.
+ * umcg_futex_wake - wakes up to count waiters of the word, in their order, and returns how many.
  *
  * Fails with EINVAL: as umcg_futex_wait does, or count is negative; EFAULT: as umcg_futex_wait
- * does, if the word is shared. A word of this process is not looked at.
+ * does, if the word is shared. A word of this process is not read.
  *
  * Called from anywhere. Does not switch.
  */
 int umcg_futex_wake(const uint32_t *word, int count, int flags);
 
 /*
- * umcg_futex_requeue - wakes up to wake of those that wait for the word from, and has up to others
- * more wait for the word to instead; returns how many there were of both. Who waits for many words
- * is woken in place of that. umcg_futex_cmp_requeue - likewise, if the word from has this value.
+ * umcg_futex_requeue - wakes up to wake waiters of the word from, and moves up to others more of
+ * them to the word to. Returns the number of both together. A waiter for many words is woken
+ * instead of moved. umcg_futex_cmp_requeue - the same, if the word from has this value.
  *
- * Of words with UMCG_FUTEX_SHARED: where a process is stopped and goes on (SIGSTOP, a debugger, a
- * frozen container), the kernel begins its waits anew: those that were moved wait for the word from
- * again if it still has the value that they expect. So change that word before you move its
- * waiters.
+ * Before you move the waiters of a word with UMCG_FUTEX_SHARED, change the word. When a process is
+ * stopped and continued (SIGSTOP, a debugger, a frozen container), the kernel begins its waits
+ * anew. Waiters that were moved then wait for the word from again, if it still has the value that
+ * they expect.
  *
- * Fails with EAGAIN: it has another value, and nothing was done; EINVAL: as umcg_futex_wake does;
- * EFAULT: as umcg_futex_wait does, for either word.
+ * Fails with EAGAIN: the word has another value, and nothing was done; EINVAL: as umcg_futex_wake
+ * does; EFAULT: as umcg_futex_wait does, for either word.
  *
  * Called from anywhere. Neither switches.
  */
@@ -96,13 +93,13 @@ int umcg_futex_cmp_requeue(const uint32_t *from, uint32_t expected, const uint32
                            int others, int flags);
 
 /*
- * umcg_futex_wait_multiple - waits until somebody wakes one of n words, if all have the values that
- * they are expected to have, and returns its index; until deadline_ns at most. A word may be in the
- * list more than once, and words of both kinds.
+ * umcg_futex_wait_multiple - if all n words have their expected values, waits until one of them is
+ * woken, and returns its index; until deadline_ns at most. A word may be in the list more than
+ * once, and the list may have words of both kinds.
  *
- * Fails with EWOULDBLOCK (EAGAIN): one has another value; its index is written to *changed, unless
- * that is NULL; EINVAL: words is NULL or not aligned, n is not positive, or an element is as
- * umcg_futex_wait does not like it; EFAULT: likewise, or the list cannot be read.
+ * Fails with EWOULDBLOCK (EAGAIN): a word has another value; its index is written to *changed,
+ * unless that is NULL; EINVAL: words is NULL or not aligned, n is not positive, or umcg_futex_wait
+ * fails with EINVAL for an element; EFAULT: likewise, or the list cannot be read.
  *
  * Called from anywhere. May switch. Cancellable.
  */
@@ -110,8 +107,9 @@ int umcg_futex_wait_multiple(const umcg_futex_word_t words[], int n, uint64_t de
                              int *changed);
 
 /*
- * umcg_waitset_create - makes an empty wait set. Aborts the process when there is no memory.
- * umcg_waitset_destroy - ends it; NULL is left alone. Until then its words are there.
+ * umcg_waitset_create - makes an empty wait set. Aborts the process if there is no memory.
+ * umcg_waitset_destroy - ends it; NULL is allowed, and does nothing. Until then its words must stay
+ * valid.
  *
  * Called from anywhere. Neither switches.
  */
@@ -119,12 +117,12 @@ umcg_waitset_t *umcg_waitset_create(void);
 void umcg_waitset_destroy(umcg_waitset_t *set);
 
 /*
- * umcg_waitset_add - adds a word, and returns its index: 0, 1, 2... The word stays where it is
- * until umcg_waitset_clear or umcg_waitset_destroy. umcg_waitset_expect - from now on the word with
- * this index is expected to have this value. umcg_waitset_clear - takes all words out.
+ * umcg_waitset_add - adds a word, and returns its index: 0, 1, 2... The word must stay valid until
+ * umcg_waitset_clear or umcg_waitset_destroy. umcg_waitset_expect - sets the expected value of the
+ * word with this index. umcg_waitset_clear - takes all words out.
  *
- * Fails with EINVAL: set is NULL, there is no such index, or the word is as umcg_futex_wait does
- * not like it; EFAULT: likewise; EOVERFLOW: there are 1,000,000,000 words already.
+ * Fails with EINVAL: set is NULL, there is no such index, or umcg_futex_wait fails with EINVAL for
+ * the word; EFAULT: likewise; EOVERFLOW: there are 1,000,000,000 words already.
  *
  * Called from anywhere. None switches.
  */
@@ -135,11 +133,11 @@ int umcg_waitset_clear(umcg_waitset_t *set);
 /*
  * umcg_waitset_wait - umcg_futex_wait_multiple for the words in the set, with the same results.
  *
- * Fails with EINVAL: set is NULL or empty; EFAULT: the kernel knows no such shared word, as in
+ * Fails with EINVAL: set is NULL or empty; EFAULT: the kernel does not accept a shared word, as in
  * umcg_futex_wait.
  *
- * In the order of a word's waiters a set stands since its first wait; when it is woken there it
- * goes to the end.
+ * A set takes its place among a word's waiters at its first wait. When it is woken there it goes to
+ * the end.
  *
  * Called from anywhere. May switch. Cancellable.
  */

@@ -8,25 +8,26 @@
  *     if (umcg_nt_wait(list, 2, 0, NULL, UMCG_NO_TIMEOUT, &index) == 0 && index == 1)
  *         ... there was a job, and it is taken
  *
- * What an operation does is what the document of Linux's ntsync driver says of its like; without
- * system calls, but for stopping and waking kernel threads, and for any number of objects. An
- * object is *signaled* when a wait for it need not wait: an event or a timer that is set, a
- * semaphore whose count is not 0, a mutex that nobody owns or the waiter's own owner does. To
- * *take* it is to reset the event or timer if it is reset automatically, to count the semaphore
- * down, to own the mutex once more. Who waits longest is served first, whatever it waits for.
+ * Each operation does what the documentation of Linux's ntsync driver says of the corresponding
+ * one. But it makes no system calls except to stop and wake kernel threads, and takes any number of
+ * objects. An object is *signaled* if a wait for it need not wait: an event or a timer that is set,
+ * a semaphore whose count is not 0, a mutex that has no owner or is owned by the waiter's own
+ * owner. To *take* an object is to reset an event or timer that is reset automatically, to count a
+ * semaphore down, to own a mutex once more. The longest waiter is served first, whichever objects
+ * it waits for.
  *
- * An object is named by a pointer, which counts its references: the first that its maker has, and
- * one for each umcg_nt_dup. It lives until all are closed; while somebody waits for it, too, and
- * while a worker or thread that lives owns it in its own name. Who is woken by an operation on an
- * object may close it, though the one that made the call may not have returned. Workers and threads
- * of one process may use an object together, and none in a signal handler. A child after fork(2)
- * has the objects as they were, but its timers are not armed.
+ * An object is named by a pointer, which counts its references: the first, which its maker has, and
+ * one for each umcg_nt_dup. The object lives until all are closed. It also lives while a caller
+ * waits for it, and while a living worker or thread owns it in its own name. A waiter that was
+ * woken by an operation on an object may close it, even before the call that woke it has returned.
+ * Workers and threads of one process may use an object together; signal handlers must not. A child
+ * after fork(2) has the objects as they were, but its timers are not armed.
  *
  * The words of umcg/rt.h mean here what they mean there: "anywhere", "may switch", "cancellable",
  * deadlines. A call that need not wait is not cut short. A wait that ended by its deadline, by an
- * alert, or as it was cut short has taken nothing.
+ * alert, or by being cut short has taken nothing.
  *
- * Deadlines are nanoseconds of CLOCK_MONOTONIC, 0 for never; umcg_after_ns makes one. Those of
+ * Deadlines are nanoseconds of CLOCK_MONOTONIC, 0 for never; umcg_after_ns makes one. Deadlines of
  * umcg_ctl, in umcg.h, are of CLOCK_REALTIME.
  */
 #ifndef UMCG_NT_H
@@ -47,16 +48,16 @@ typedef struct umcg_nt umcg_nt_t;
 /* ---- Handles ---- */
 
 /*
- * umcg_nt_dup - another reference to the object: the same pointer, to be closed once more. NULL for
- * NULL.
+ * umcg_nt_dup - another reference to the object: the same pointer, to be closed once more. Returns
+ * NULL for NULL.
  *
  * Called from anywhere. Does not switch.
  */
 umcg_nt_t *umcg_nt_dup(umcg_nt_t *object);
 
 /*
- * umcg_nt_close - gives a reference back; the pointer is not used for it any more. A timer whose
- * last reference goes is not set any more. Does nothing for NULL.
+ * umcg_nt_close - gives a reference back. The caller must not use the pointer for that reference
+ * any more. A timer whose last reference is closed never fires again. Does nothing for NULL.
  *
  * Called from anywhere. Does not switch.
  */
@@ -68,20 +69,22 @@ void umcg_nt_close(umcg_nt_t *object);
  * umcg_nt_wait - waits for one of count objects, or, if all is not 0, for all of them, until
  * deadline_ns at most.
  *
- * For one: takes exactly one of them; of those that are signaled, the first in the list; and stores
- * its index to *index. An object may be in the list more than once. For all: takes nothing until
- * all are signaled at one moment, and all in that moment; *index is 0 then. Of an empty list none
- * is signaled, and all are. Mutexes are taken for the calling worker or thread.
+ * For one: takes exactly one object, the first in the list that is signaled, and stores its index
+ * to *index. An object may be in the list more than once. For all: takes nothing until all are
+ * signaled at one moment, and then takes all in that moment; *index is 0 then. In an empty list no
+ * object is signaled, and all are.
  *
- * If alert is not NULL it is an event that ends the wait, too: when it is set, and no objects are
- * to be had, it is taken, and *index is count.
+ * Mutexes are taken for the calling worker or thread.
  *
- * index may be NULL. With UMCG_POLL as the deadline it only looks, and does not switch.
+ * alert may be NULL. Otherwise it is an event that also ends the wait: if it is set and the objects
+ * are not to be had, it is taken, and *index is count.
  *
- * Fails with EOWNERDEAD: as above, an object was taken, or all were, and *index is stored, but it
- * is a mutex, or one of them is, whose owner ended, or was killed, while it had it; ETIMEDOUT;
- * ECANCELED; EINVAL: the list is NULL and count is not 0, an object is NULL, alert is no event, or,
- * for all, an object is in the list twice or is the alert, too.
+ * index may be NULL. With UMCG_POLL as the deadline the call only looks, and does not switch.
+ *
+ * Fails with EOWNERDEAD: one object was taken, or all were, and *index is stored, as above; but an
+ * owner of a taken mutex ended, or was killed, while it held the mutex; ETIMEDOUT; ECANCELED;
+ * EINVAL: the list is NULL and count is not 0, an object is NULL, alert is no event, or, for all,
+ * an object is in the list twice or is also the alert.
  *
  * Called from anywhere. May switch. Cancellable.
  */
@@ -89,8 +92,8 @@ int umcg_nt_wait(umcg_nt_t *const objects[], uint32_t count, int all, umcg_nt_t 
                  uint64_t deadline_ns, uint32_t *index);
 
 /*
- * umcg_nt_wait_as - umcg_nt_wait, that takes mutexes for this owner. When that has died only the
- * caller knows: see umcg_nt_mutex_kill.
+ * umcg_nt_wait_as - as umcg_nt_wait, but takes mutexes for this owner. Only the program knows when
+ * that owner has died: see umcg_nt_mutex_kill.
  *
  * Fails as umcg_nt_wait does, and with EINVAL if owner is 0.
  *
@@ -102,20 +105,20 @@ int umcg_nt_wait_as(uint32_t owner, umcg_nt_t *const objects[], uint32_t count, 
 /* ---- Events ---- */
 
 /*
- * umcg_nt_event_create - makes an event, that is reset by hand if manual is not 0, and
- * automatically, by who takes it, if not; and is set if signaled is not 0.
+ * umcg_nt_event_create - makes an event. If manual is not 0 it is reset by hand; otherwise it is
+ * reset automatically, by the wait that takes it. It is set at first if signaled is not 0.
  *
  * Called from anywhere. Does not switch.
  */
 umcg_nt_t *umcg_nt_event_create(int manual, int signaled);
 
 /*
- * umcg_nt_event_set, umcg_nt_event_reset - sets it; takes that back. umcg_nt_event_pulse - sets it
- * for the waits that stand at this moment, and takes that back, in one step: all that it completes
- * end, or the first if it is reset automatically; then it is not set.
+ * umcg_nt_event_set, umcg_nt_event_reset - sets the event; resets it. umcg_nt_event_pulse - sets it
+ * for the present waits only, and resets it, in one step. All waits that this completes end, or
+ * only the first if the event is reset automatically. Afterwards the event is not set.
  *
- * Each stores whether it was set before to *previous, if that is not NULL. Fails with EINVAL: it is
- * no event.
+ * If previous is not NULL, each stores to *previous whether the event was set before. Fails with
+ * EINVAL: it is no event.
  *
  * Called from anywhere. None switches.
  */
@@ -125,7 +128,7 @@ int umcg_nt_event_pulse(umcg_nt_t *event, int *previous);
 
 /*
  * umcg_nt_event_read - stores whether it is set, which may be outdated at once, and whether it is
- * reset by hand. Either may be NULL. Fails with EINVAL: it is no event.
+ * reset by hand. Either pointer may be NULL. Fails with EINVAL: it is no event.
  *
  * Called from anywhere. Does not switch.
  */
@@ -134,7 +137,7 @@ int umcg_nt_event_read(umcg_nt_t *event, int *signaled, int *manual);
 /* ---- Semaphores ---- */
 
 /*
- * umcg_nt_sem_create - makes a semaphore that counts from count, to max at most.
+ * umcg_nt_sem_create - makes a semaphore with this count, and this maximum.
  *
  * Fails with NULL and EINVAL: count is greater than max.
  *
@@ -143,19 +146,18 @@ int umcg_nt_event_read(umcg_nt_t *event, int *signaled, int *manual);
 umcg_nt_t *umcg_nt_sem_create(uint32_t count, uint32_t max);
 
 /*
- * umcg_nt_sem_release - adds so many, and stores how many there were before to *previous, if that
- * is not NULL.
+ * umcg_nt_sem_release - adds count. If previous is not NULL, stores the count before to *previous.
  *
- * Fails with EOVERFLOW, and changes nothing: there would be more than its maximum; EINVAL: it is no
- * semaphore.
+ * Fails with EOVERFLOW, and changes nothing: the count would be more than its maximum; EINVAL: it
+ * is no semaphore.
  *
  * Called from anywhere. Does not switch.
  */
 int umcg_nt_sem_release(umcg_nt_t *sem, uint32_t count, uint32_t *previous);
 
 /*
- * umcg_nt_sem_read - stores its count, which may be outdated at once, and its maximum. Either may
- * be NULL. Fails with EINVAL: it is no semaphore.
+ * umcg_nt_sem_read - stores its count, which may be outdated at once, and its maximum. Either
+ * pointer may be NULL. Fails with EINVAL: it is no semaphore.
  *
  * Called from anywhere. Does not switch.
  */
@@ -164,20 +166,20 @@ int umcg_nt_sem_read(umcg_nt_t *sem, uint32_t *count, uint32_t *max);
 /* ---- Mutexes ---- */
 
 /*
- * umcg_nt_mutex_create - makes a mutex, that the calling worker or thread owns if owned is not 0.
+ * umcg_nt_mutex_create - makes a mutex. If owned is not 0, the calling worker or thread owns it.
  *
- * What a worker or thread owns in its own name when it ends, however it ends, is abandoned: the
- * next wait takes it, and is told so.
+ * A mutex that a worker or thread owns in its own name when it ends, however it ends, is abandoned.
+ * The next wait takes it, and fails with EOWNERDEAD.
  *
  * Called from anywhere. Does not switch.
  */
 umcg_nt_t *umcg_nt_mutex_create(int owned);
 
 /*
- * umcg_nt_mutex_create_as - makes a mutex that this owner has taken so often; that nobody owns if
- * both are 0.
+ * umcg_nt_mutex_create_as - makes a mutex that this owner has taken depth times, or one without an
+ * owner if both are 0.
  *
- * Fails with NULL and EINVAL: one of them is 0 and the other not, or the depth is more than
+ * Fails with NULL and EINVAL: one of them is 0 and the other is not, or the depth is more than
  * 268,435,455.
  *
  * Called from anywhere. Does not switch.
@@ -185,11 +187,11 @@ umcg_nt_t *umcg_nt_mutex_create(int owned);
 umcg_nt_t *umcg_nt_mutex_create_as(uint32_t owner, uint32_t depth);
 
 /*
- * umcg_nt_mutex_release - undoes one of the times that the calling worker or thread has taken it;
- * umcg_nt_mutex_unlock - that this owner has. Stores how often that was before to *previous, if
- * that is not NULL: after 1 nobody owns it.
+ * umcg_nt_mutex_release - undoes one of the times that the calling worker or thread has taken the
+ * mutex; umcg_nt_mutex_unlock - one of the times that this owner has taken it. If previous is not
+ * NULL, stores to *previous how often it had been taken before. After 1 it has no owner.
  *
- * Fails with EPERM: the owner is another, or nobody; EINVAL: it is no mutex, or owner is 0.
+ * Fails with EPERM: it has another owner, or none; EINVAL: it is no mutex, or owner is 0.
  *
  * Called from anywhere. Neither switches.
  */
@@ -197,18 +199,18 @@ int umcg_nt_mutex_release(umcg_nt_t *mutex, uint32_t *previous);
 int umcg_nt_mutex_unlock(umcg_nt_t *mutex, uint32_t owner, uint32_t *previous);
 
 /*
- * umcg_nt_mutex_kill - says that its owner has died: it is abandoned, however often that one had
- * taken it.
+ * umcg_nt_mutex_kill - declares its owner dead. The mutex is abandoned, however often that owner
+ * had taken it.
  *
- * Fails with EPERM: the owner is another, or nobody; EINVAL: it is no mutex, or owner is 0.
+ * Fails with EPERM: it has another owner, or none; EINVAL: it is no mutex, or owner is 0.
  *
  * Called from anywhere. Does not switch.
  */
 int umcg_nt_mutex_kill(umcg_nt_t *mutex, uint32_t owner);
 
 /*
- * umcg_nt_mutex_read - stores its owner, and how often that one has taken it; 0 and 0 if nobody
- * owns it. That may be outdated at once. Either may be NULL.
+ * umcg_nt_mutex_read - stores its owner, and how often that owner has taken it; 0 and 0 if it has
+ * no owner. That may be outdated at once. Either pointer may be NULL.
  *
  * Fails with EOWNERDEAD: it is abandoned, and both are 0; EINVAL: it is no mutex.
  *
@@ -217,9 +219,9 @@ int umcg_nt_mutex_kill(umcg_nt_t *mutex, uint32_t owner);
 int umcg_nt_mutex_read(umcg_nt_t *mutex, uint32_t *owner, uint32_t *depth);
 
 /*
- * umcg_nt_self - the number by which the calling worker or thread owns mutexes in its own name:
- * that of no other that lives. Such numbers are 2,147,483,648 and more; those below are for who has
- * owners of its own.
+ * umcg_nt_self - the number by which the calling worker or thread owns mutexes in its own name. No
+ * other living worker or thread has it. Such numbers are 2,147,483,648 and more; smaller ones are
+ * for owners that the program defines itself.
  *
  * Called from anywhere. Does not switch.
  */
@@ -228,17 +230,18 @@ uint32_t umcg_nt_self(void);
 /* ---- Timers ---- */
 
 /*
- * umcg_nt_timer_create - makes a timer, which is not armed: an event that is set when its time has
- * come, and that is reset when it is armed, if manual is not 0, and otherwise also by who takes it.
+ * umcg_nt_timer_create - makes a timer, which is not armed. It is an event that is set when its
+ * time has come. It is reset when it is armed, and, unless manual is not 0, also by the wait that
+ * takes it.
  *
  * Called from anywhere. Does not switch.
  */
 umcg_nt_t *umcg_nt_timer_create(int manual);
 
 /*
- * umcg_nt_timer_set - resets it, and arms it: it is set at due_ns, or now if that has passed, and
- * then after each period_ns, if that is not 0. The times of what comes late are not moved, and what
- * would come twice at once comes once.
+ * umcg_nt_timer_set - resets the timer, and arms it. It is set at due_ns, or now if that has
+ * passed, and then after each period_ns, if that is not 0. If the timer is late, its later times do
+ * not move, and several times that come at once count as one.
  *
  * Fails with EINVAL: it is no timer, or due_ns is 0; EAGAIN, ENOMEM: the thread that sets timers
  * could not be started.
@@ -248,25 +251,25 @@ umcg_nt_t *umcg_nt_timer_create(int manual);
 int umcg_nt_timer_set(umcg_nt_t *timer, uint64_t due_ns, uint64_t period_ns);
 
 /*
- * umcg_nt_timer_cancel - disarms it; if it is set it stays so. Returns 1 if it was armed, and 0 if
- * not. Fails with EINVAL: it is no timer.
+ * umcg_nt_timer_cancel - disarms the timer. If it is set it stays set. Returns 1 if it was armed,
+ * and 0 if not. Fails with EINVAL: it is no timer.
  *
  * Called from anywhere. Does not switch.
  */
 int umcg_nt_timer_cancel(umcg_nt_t *timer);
 
 /*
- * umcg_nt_timer_read - stores whether it is set, and when it will be next, 0 if it is not armed.
- * Either may be NULL. Fails with EINVAL: it is no timer.
+ * umcg_nt_timer_read - stores whether it is set, and when it will be set next, 0 if it is not
+ * armed. Either pointer may be NULL. Fails with EINVAL: it is no timer.
  *
  * Called from anywhere. Does not switch.
  */
 int umcg_nt_timer_read(umcg_nt_t *timer, int *signaled, uint64_t *due_ns);
 
 /*
- * umcg_nt_timer_set_100ns - the same in the units of Windows: due is in 100 nanoseconds, from now
- * if it is negative, and otherwise since the beginning of 1601 by the clock of the day, as that
- * stands now; the period is in milliseconds.
+ * umcg_nt_timer_set_100ns - the same in the units of Windows. due is in units of 100 nanoseconds:
+ * from now if it is negative; otherwise since the beginning of 1601 by the realtime clock, as that
+ * stands now. The period is in milliseconds.
  *
  * Fails as umcg_nt_timer_set does, and with EINVAL if the period is negative.
  *
@@ -274,7 +277,7 @@ int umcg_nt_timer_read(umcg_nt_t *timer, int *signaled, uint64_t *due_ns);
  */
 int umcg_nt_timer_set_100ns(umcg_nt_t *timer, int64_t due, int32_t period_ms);
 
-/* ---- For who ports: in the shape of WaitForMultipleObjects ---- */
+/* ---- For porting: in the shape of WaitForMultipleObjects ---- */
 
 #define UMCG_NT_MAXIMUM_WAIT_OBJECTS 64
 #define UMCG_NT_INFINITE 0xFFFFFFFFu
@@ -287,14 +290,13 @@ int umcg_nt_timer_set_100ns(umcg_nt_t *timer, int64_t due, int32_t period_ms);
 
 /*
  * umcg_nt_wait_multiple - umcg_nt_wait with the results of Windows: UMCG_NT_WAIT_OBJECT_0 or
- * UMCG_NT_WAIT_ABANDONED_0 and the index, UMCG_NT_WAIT_IO_COMPLETION for the alert,
- * UMCG_NT_WAIT_TIMEOUT, or UMCG_NT_WAIT_FAILED, with errno. As these numbers leave room for no
- * more, there may be 64 objects at most, and as in Windows 1 at least. It waits for so many
- * milliseconds at most.
+ * UMCG_NT_WAIT_ABANDONED_0 plus the index, UMCG_NT_WAIT_IO_COMPLETION for the alert,
+ * UMCG_NT_WAIT_TIMEOUT, or UMCG_NT_WAIT_FAILED, with errno. These numbers leave room for at most 64
+ * objects; as in Windows, there must be at least 1. It waits for at most this many milliseconds.
  *
  * umcg_nt_wait_single - the same for one object.
  *
- * Fails as umcg_nt_wait does, but for EOWNERDEAD and ETIMEDOUT.
+ * Fails as umcg_nt_wait does, except for EOWNERDEAD and ETIMEDOUT.
  *
  * Called from anywhere. May switch. Cancellable.
  */
@@ -303,9 +305,9 @@ uint32_t umcg_nt_wait_multiple(uint32_t count, umcg_nt_t *const objects[], int a
 uint32_t umcg_nt_wait_single(umcg_nt_t *object, uint32_t milliseconds, umcg_nt_t *alert);
 
 /*
- * With UMCG_NT_NAMES defined before this header is included, the names that Windows has for these
- * things. There are no security attributes, names, or completion routines, so those arguments are
- * not looked at; "alertable" is not a flag but the event that alerts, or NULL.
+ * If UMCG_NT_NAMES is defined before this header is included, it defines the names that Windows has
+ * for these things. There are no security attributes, names, or completion routines, so those
+ * arguments are ignored. "alertable" is not a flag but the event that alerts, or NULL.
  */
 #ifdef UMCG_NT_NAMES
 #define INFINITE UMCG_NT_INFINITE
@@ -366,7 +368,7 @@ static inline HANDLE CreateSemaphore(const void *attributes, int32_t count, int3
                                      const void *name)
 {
     (void)attributes, (void)name;
-    /* What is negative is more than there can be. */
+    /* Negative numbers are more than a semaphore can count. */
     return max > 0 ? umcg_nt_sem_create((uint32_t)count, (uint32_t)max) : umcg_nt_sem_create(1, 0);
 }
 
