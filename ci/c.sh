@@ -1,7 +1,7 @@
 #!/bin/sh
-# Checks the C interface: what the shared library exports, an installed copy used through
-# pkg-config, the C tests and examples, the manual pages, and the C tests under Valgrind. What is
-# not installed is skipped with a line that says so.
+# Checks the C interface: the symbols that the shared library exports, an installed copy used
+# through pkg-config, the C tests and examples, the manual pages, and the C tests under Valgrind. A
+# check whose tool is not installed is skipped with a line that says so.
 set -eu
 
 cd "$(dirname "$0")/.."

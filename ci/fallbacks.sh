@@ -18,8 +18,8 @@ say "thread workers that stay on their own kernel threads"
 UMCG_NO_FSGSBASE=1 tests --lib --test raw --test storage --test uth --test umcg --test stress \
     --test memory --test net --test fs
 
-# Full workers are threads then. What counts switches, system calls or exact turns is left out: it
-# is not theirs.
+# Full workers are threads then. Tests that count switches, system calls or exact turns are left
+# out.
 say "workers cannot have storage of their own"
 UMCG_NO_OWN_STORAGE=1 tests --test rt -- joins:: lives:: parks:: scopes:: sleeps:: timeouts:: \
     futures::

@@ -5,9 +5,9 @@
 #   ci/fuzz.sh [SECONDS]      how long each target goes on with random inputs; 25 where not given,
 #                             hours by hand
 #
-# A failure prints the input, made smaller, and what it does; it is a line for
-# capi/tests/fuzz/corpus, whose inputs come first. UMCG_FUZZ_SEED repeats the random ones. With
-# UMCG_FUZZ_KEEP inputs that go where none went before are added to the corpus.
+# A failure prints the input, made smaller, and its steps; it is a line for capi/tests/fuzz/corpus,
+# whose inputs come first. UMCG_FUZZ_SEED repeats the random ones. With UMCG_FUZZ_KEEP, inputs that
+# reach new edges are added to the corpus.
 set -eu
 cd "$(dirname "$0")/.."
 seconds=${1:-${UMCG_FUZZ_SECONDS:-25}}
@@ -32,8 +32,8 @@ if ! command -v cc > /dev/null || ! command -v python3 > /dev/null; then
     exit 0
 fi
 
-# The library counts which edges it goes over, by a pass of the compiler's that sanitizers use. What
-# runs while it is compiled does not.
+# The library counts which edges it goes over, by a pass of the compiler's that sanitizers use.
+# Programs that run during the compilation are not counted.
 host=$(rustc -vV | sed -n 's/^host: //p')
 counts="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=3 \
 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters"
@@ -69,7 +69,7 @@ fuzz() {
     "$out/$name" -s "$length" "$@"
 }
 
-# found NAME WHAT: the target finds what was planted.
+# found NAME WHAT: the target finds the planted bug.
 found() {
     target "$1" "$base/fuzz-mutants-target/$host/debug/libumcg.a"
     if fuzz "$1" 60 -f > "$log" 2>&1; then

@@ -29,7 +29,7 @@ LAYERS = {
     "umcg-benches": {"umcg"},
     "umcg-cli": {"umcg", "umcg-benches"},
 }
-# What the two lowest may use besides. Model checkers come in under their own cfg only.
+# The crates that the two lowest may use besides. Model checkers come in under their own cfg only.
 LOW = {"umcg-context", "umcg-core"}
 LOW_MAY_USE = {"libc", "rustix", "cfg-if"}
 LOW_MAY_BUILD_WITH = {"cc"}
@@ -52,8 +52,8 @@ FUNCTION = re.compile(
 )
 ASSEMBLY = re.compile(r'\s*".*",( //.*)?$')
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
-# What a line of a comment begins with; the first line of a block of code; the part of a line that
-# cannot be broken.
+# The beginning of a comment line; the first line of a block of code; the part of a line that cannot
+# be broken.
 PREFIX = re.compile(r"^\s*(?:///|//!|//|\*(?= )) ?")
 FENCE = re.compile(r"\s*(?:```|~~~)")
 TARGET = re.compile(r"\]\([^)]*\)|https?://\S+")
@@ -398,7 +398,8 @@ CHILDREN = circle("f", "g") | {
     "low/src/f/h.rs": "use super::go;\n",
 }
 
-# The lint, what the tree holds, and what the lint has to say of it: None where there is no fault.
+# The lint, the contents of the tree, and the lint's complaint about it: None where there is no
+# fault.
 PLANTED = [
     (orderings, {"src/a.rs": PAIR}, None),
     (

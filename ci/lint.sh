@@ -1,6 +1,6 @@
 #!/bin/sh
-# Lints what rustfmt and clippy do not: see ci/lint.py, which first has to find planted faults; and
-# the shell scripts.
+# Lints for everything that rustfmt and clippy do not check: see ci/lint.py, which first has to find
+# planted faults; and the shell scripts.
 set -eu
 cd "$(dirname "$0")/.."
 

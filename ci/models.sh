@@ -18,10 +18,10 @@ fi
 part=$(($(git rev-parse HEAD 2> /dev/null | cksum | cut -d ' ' -f 1) % parts))
 base=${CARGO_TARGET_DIR:-$PWD/target}
 jobs=$base/planted
-# What is planted, and what has to find it.
+# The planted bugs, and the models that have to find them.
 bugs=$PWD/ci/planted/models.toml
 tab=$(printf '\t')
-# So many bugs are tried at once, each in a copy of the sources of its own.
+# This many bugs are tried at once, each in a copy of the sources of its own.
 lanes=$(nproc)
 
 say() {

@@ -114,7 +114,7 @@ def show(table):
         print("\t".join(str(bug.get(field) or "-") for field in FIELDS))
 
 
-# An edit, a text, and what becomes of it: None where the edit is not to be found.
+# An edit, a text, and the edited text: None where the edit is not to be found.
 SAMPLES = [
     ({"old": "f(a, b)", "new": "g()"}, "x = f(\n    a,\n    b,\n);", "x = g();"),
     ({"old": "let a = ...;", "new": ""}, "let a = b(c)\n    .d(); e();", " e();"),

@@ -39,8 +39,8 @@ must_find() {
 }
 
 # runtime COMMAND...: the command tests the runtime and its I/O. Sanitizers keep state of their own
-# a thread, so full workers are threads: what only those with a block do is left out (exact turns,
-# counts of switches, dumps, preemption by rank), as in ci/test.sh.
+# for each thread, so full workers are threads. Tests of features that only other full workers have
+# are left out (exact turns, counts of switches, dumps, preemption by rank), as in ci/test.sh.
 runtime() {
     "$@" --test net --test fs --test process
     "$@" --test rt -- aborts:: fairness:: futures:: joins:: kernel:: lives:: locals:: parks:: \
@@ -61,8 +61,8 @@ job_address() {
         say "SKIPPED address: no nightly toolchain (rustup toolchain install nightly)"
         return 0
     fi
-    # A target folder of its own: the flags go into every crate, and would throw away what other
-    # builds made.
+    # A target folder of its own: the flags go into every crate, and would throw away the results of
+    # other builds.
     export CARGO_TARGET_DIR="$base/asan" RUSTFLAGS="-Zsanitizer=address --cfg umcg_asan"
     must_find umcg-context address stack-buffer-overflow timeout 900 cargo +nightly test --target \
         "$host"
@@ -105,8 +105,8 @@ job_thread() {
     timeout 900 cargo +nightly test -Zbuild-std -p umcg --target "$host" --test umcg --test stress \
         --no-fail-fast -- --skip preempt
     must_find umcg thread "data race" timeout 900 cargo +nightly test -Zbuild-std --target "$host"
-    # It cannot see what the kernel orders: see the file. The ring least of all, so most tests are
-    # without.
+    # It cannot see the order that the kernel provides: see the file. It sees that of the ring least
+    # of all, so most tests run without it.
     export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp" UMCG_DRIVER=epoll
     runtime timeout 900 cargo +nightly test -Zbuild-std -p umcg --target "$host" --no-fail-fast
     # A child by fork that goes on with several threads' memory is not for it. A large message is

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Installs what the tests need and this machine lacks. Quiet and quick when all is there. It uses
-# apt-get, as root or by sudo; what it cannot install it names on standard error, and the job that
-# needs it is skipped by that job's own script. (What ci/cross.sh needs it installs itself.)
+# Installs the programs that the tests need and this machine lacks. Quiet and quick when nothing is
+# missing. It uses apt-get, as root or by sudo. It names on standard error what it cannot install;
+# the job that needs it is skipped by that job's own script. (ci/cross.sh installs its own needs.)
 set -eu
 
 say() { echo "setup.sh: $*" >&2; }

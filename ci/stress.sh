@@ -11,14 +11,14 @@
 # `stress-ng --cpu 4 --io 2 --timeout 600 &` beside `cargo test`, several times. All tests are to
 # pass then, since they wait for conditions with generous limits.
 #
-# A failure prints UMCG_STRESS_SEED and what is known of the workers.
+# A failure prints UMCG_STRESS_SEED and the known state of the workers.
 set -eu
 cd "$(dirname "$0")/.."
 seconds=${1:-6}
 base=${CARGO_TARGET_DIR:-$PWD/target}
 root=$PWD
 copy=$base/stress-mutants
-# What is planted, and what has to find it.
+# The planted bugs, and the tests that have to find them.
 bugs=$root/ci/planted/stress.toml
 list=$base/stress-mutants.list
 tab=$(printf '\t')
@@ -30,7 +30,7 @@ say() {
     echo "stress.sh: $*" >&2
 }
 
-# What is run: the stress of servers, that of the runtime, or that of synchronisation.
+# The test to run: the stress of servers, that of the runtime, or that of synchronisation.
 target=stress
 
 # stress SETTING SECONDS OPTIONS...: the target's tests with a variable set, in the current folder.

@@ -5,12 +5,11 @@
 #   ci/test.sh quick     without the checking jobs, each of which is a script in ci/ that runs alone
 #                        too
 #
-# A line says what runs, and one a minute how far it is. All that a step prints is in target/ci. The
-# run ends with a digest of the steps that failed. A step before the tests ends the run if it fails;
-# tests and jobs are all run, so that one run names all that fail.
+# A line says which step runs, and one a minute how far it is. The full output of a step is in
+# target/ci. The run ends with a digest of the steps that failed. A step before the tests ends the
+# run if it fails. Tests and jobs are all run, so that one run names everything that fails.
 #
-# ci/stress.sh is no part of it: the tests of stress run here for seconds, and there for as long as
-# one likes.
+# ci/stress.sh is no part of it: the tests of stress run here for seconds, and there for any time.
 set -eu
 cd "$(dirname "$0")/.."
 logs=${CARGO_TARGET_DIR:-target}/ci
@@ -19,7 +18,7 @@ mkdir -p "$logs"
 failed=$logs/failed
 : > "$failed"
 
-# still LOG: says once a minute what was printed last.
+# still LOG: prints once a minute the last line of the log.
 still() {
     while sleep 60; do
         printf '   ... %s\n' "$(tail -n 1 "$1" | sed 's/^ *//' | cut -c 1-120)"
@@ -52,7 +51,7 @@ step() {
     printf '== %s\n' "$title"
     began=$(date +%s)
     status=0
-    # Shortly before the time is over: all that runs, as nobody could ask later.
+    # Shortly before the time is over: lists everything that runs, as it cannot be asked later.
     (sleep "$((limit - 5))" && ps -eo pid,ppid,etimes,stat,wchan:24,args) >> "$log" 2> /dev/null &
     watch=$!
     still "$log" 2> /dev/null &
@@ -80,7 +79,7 @@ first() {
     [ ! -s "$failed" ] || finish
 }
 
-# What is compiled once needs no bookkeeping for the next time.
+# Code that is compiled once needs no bookkeeping for the next time.
 export CARGO_INCREMENTAL="${CARGO_INCREMENTAL:-0}"
 whole=$(date +%s)
 first 600 "set-up" ci/setup.sh
@@ -92,7 +91,7 @@ first 300 "without default features" cargo clippy --quiet --package umcg --lib \
 first 900 "documentation" env RUSTDOCFLAGS="--deny warnings" cargo doc --quiet --workspace \
     --exclude umcg-capi --no-deps --all-features --lib
 if rustup run 1.85 cargo --version > /dev/null 2>&1; then
-    # What a program depends on must build with the oldest Rust that we promise.
+    # The dependencies of a program must build with the oldest Rust that we promise.
     first 600 "Rust 1.85" rustup run 1.85 cargo check --quiet --package umcg --package umcg-capi \
         --all-features
 else
@@ -105,7 +104,8 @@ if [ "${1:-}" != quick ]; then
     for job in ci/*.sh; do
         case $job in
             ci/setup.sh | ci/test.sh | ci/lint.sh | ci/stress.sh) ;;
-            # Some compile what they change again and again: with what the compiler keeps for that.
+            # Some compile sources that they change again and again: they keep the compiler's
+            # incremental data.
             *) step 2700 "$job" env -u CARGO_INCREMENTAL "$job" ;;
         esac
     done

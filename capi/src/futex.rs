@@ -15,9 +15,9 @@ use umcg::rt::foreign::{self as rt, Cancelled};
 use umcg_core::guarded;
 
 const SHARED: c_int = 1;
-/// What an index can be.
+/// The largest index.
 const MOST: usize = 1_000_000_000;
-/// So many words are copied to the stack.
+/// Up to this many words are copied to the stack.
 const FEW: usize = 32;
 
 /// `umcg_futex_word_t`.
@@ -31,8 +31,8 @@ struct Word {
 
 const _: () = assert!(size_of::<Word>() == 16 && align_of::<Word>() == 8);
 
-/// The word that C named, and its value now. EFAULT where nothing can be read: so what is looked at
-/// without care later is there.
+/// The word that C named, and its value now. EFAULT if it cannot be read, so later code may read it
+/// without care.
 ///
 /// # Safety
 /// Where `word` can be read there is a word, which stays where it is as long as the caller uses it.
@@ -65,7 +65,7 @@ fn count(number: c_int) -> Result<usize, c_int> {
     usize::try_from(number).map_err(|_| EINVAL)
 }
 
-/// What to wait for, and whether the word has the value that is expected.
+/// The word to wait for, and whether it has the expected value.
 ///
 /// # Safety
 /// As `named`.
@@ -320,7 +320,7 @@ unsafe extern "C" fn umcg_waitset_destroy(set: *mut WaitSet<'static>) {
 /// The set that C named.
 ///
 /// # Safety
-/// `set` is null, or came from `umcg_waitset_create`, and nobody else uses it.
+/// `set` is null, or came from `umcg_waitset_create`, and no other thread uses it.
 unsafe fn named_set<'a>(set: *mut WaitSet<'static>) -> Result<&'a mut WaitSet<'static>, c_int> {
     // SAFETY: by the contract.
     unsafe { set.as_mut() }.ok_or(EINVAL)

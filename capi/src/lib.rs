@@ -2,9 +2,9 @@
 //! comments are its manual.
 //!
 //! Every function of `ctl` and `uth` turns its arguments into those of one function of `umcg-core`,
-//! and that one's error into `errno` or an abort; the others do the same for the crate `umcg`; `rt`
-//! adds what C has in place of its sockets. What a C caller could get wrong and Rust's types or
-//! `unsafe` contracts rule out is checked here.
+//! and that function's error into `errno` or an abort. The other modules do the same for the crate
+//! `umcg`; `rt` adds C's counterpart of its sockets. Mistakes that a C caller can make, and that
+//! Rust's types or `unsafe` contracts rule out, are checked here.
 
 mod ctl;
 mod futex;
@@ -25,7 +25,8 @@ use std::io::Write;
 
 /// Sets `errno` of the calling thread, or of the worker whose context this is.
 ///
-/// Never inlined: the address of `errno` must be looked up anew after whatever may have switched.
+/// Never inlined: the address of `errno` must be looked up anew after any call that may have
+/// switched.
 #[inline(never)]
 pub(crate) fn set_errno(error: i32) {
     // SAFETY: gives the address of the calling thread's errno.
@@ -43,7 +44,7 @@ pub(crate) fn errno() -> i32 {
     unsafe { *errno }
 }
 
-/// Sets `errno`, and gives what says to look at it.
+/// Sets `errno`, and returns the value that tells the caller to look at it.
 #[cold]
 pub(crate) fn failed<T>(error: i32, result: T) -> T {
     set_errno(error);
@@ -77,10 +78,11 @@ pub(crate) unsafe fn array<'a, T>(items: *const T, n: c_int) -> Result<&'a [T], 
     Ok(unsafe { std::slice::from_raw_parts(items, len) })
 }
 
-/// An array of C's whose items are addresses.
+/// An array from C whose items are addresses.
 ///
 /// # Safety
-/// As `array`; each is null, or the address of what is there as long as the caller uses it.
+/// As `array`; each is null, or the address of an object that stays valid as long as the caller
+/// uses it.
 pub(crate) unsafe fn references<'a, T>(
     items: *const *const T,
     n: c_int,

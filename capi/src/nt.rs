@@ -17,10 +17,10 @@ use umcg::nt::{
 };
 use umcg::rt::foreign::{self, Cancelled};
 
-/// What C has of an object.
+/// C's handle of an object.
 type Object = *const ();
 
-/// So many handles need no memory but the stack.
+/// Up to this many handles need no memory but the stack.
 const FEW: usize = 8;
 /// As a deadline: do not wait.
 const POLL: u64 = 1;
@@ -79,7 +79,7 @@ fn owner(owner: u32) -> Result<NonZeroU32, c_int> {
     NonZeroU32::new(owner).ok_or(EINVAL)
 }
 
-/// What is asked.
+/// The arguments of a wait.
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     objects: &'a [BorrowedHandle<'a>],
@@ -132,7 +132,7 @@ impl<'a> Asked<'a> {
         self.owner.map_or(wait, |owner| wait.owner(owner))
     }
 
-    /// What can be taken in one step, or need not be waited for: none if it may have to wait.
+    /// The result that can be had in one step, or without waiting: none if it may have to wait.
     fn at_once(&self, deadline_ns: u64) -> Option<Result<Woken, WaitError>> {
         if deadline_ns == POLL {
             return Some(self.wait().try_wait());

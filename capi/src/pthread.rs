@@ -1,5 +1,5 @@
-//! What the C library cannot say of a full worker: its stack, and on which processors it may run.
-//! It asks the kernel, by a thread id that is the C library's alone.
+//! Two facts about a full worker that the C library cannot give: its stack, and on which processors
+//! it may run. The C library asks the kernel, by a thread id that only the C library knows.
 //!
 //! In the shared library these stand in the place of the C library's functions (`build-lib.sh`), as
 //! garbage collectors, runtimes of languages and the like ask those.
@@ -41,7 +41,7 @@ unsafe extern "C" fn umcg_pthread_getattr_np(
     let status = unsafe { theirs(thread, attributes) };
     let here = std::ptr::from_ref(&status).addr();
     match stack::find(here) {
-        // SAFETY: passed on; what failed has left nothing.
+        // SAFETY: passed on; a call that failed has left nothing.
         Some(place) if status == ESRCH && is_caller(thread) => unsafe {
             describe(&place, attributes)
         },

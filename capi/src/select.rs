@@ -19,7 +19,7 @@ use umcg::sync::foreign::{Locking, locking};
 use umcg::sync::{Acquiring, Event, Object, RawMutex, Semaphore, Waiting};
 use umcg::tube::foreign::{Selected, Tube};
 
-/// So many operations need no memory but the stack, unless one is the end of a worker.
+/// Up to this many operations need no memory but the stack, unless one is the end of a worker.
 const FEW: usize = 8;
 
 const BIASED: c_int = 1;
@@ -63,7 +63,7 @@ impl Op {
     }
 
     /// # Safety
-    /// The value is a descriptor; if it is not open that is what the operation says.
+    /// The value is a descriptor. If it is not open, the operation reports that.
     unsafe fn fd<'a>(&self) -> Result<BorrowedFd<'a>, c_int> {
         // In C an int, which is widened with its sign.
         let fd = RawFd::try_from(self.value as i64)
@@ -75,7 +75,7 @@ impl Op {
     }
 }
 
-/// What an operation names, looked at.
+/// The object of an operation, checked.
 #[derive(Clone, Copy)]
 enum Named<'a> {
     Nothing,
@@ -92,7 +92,7 @@ enum Named<'a> {
 
 impl Named<'_> {
     /// # Safety
-    /// The object is null, or what the kind says.
+    /// The object is null, or as the kind requires.
     unsafe fn by(op: &Op) -> Result<Self, c_int> {
         match op.kind {
             0 => Ok(Named::Nothing),
@@ -216,7 +216,7 @@ impl<'a> Wait<'a> {
     }
 }
 
-/// What C is told of an operation that was done.
+/// The result that C gets for a completed operation.
 trait Told: Selectable {
     fn error(&mut self) -> c_int;
 }
@@ -256,7 +256,7 @@ fn error_code(error: io::Error) -> c_int {
     error.raw_os_error().unwrap_or(libc::EIO)
 }
 
-/// What can be done at once, or what can be first.
+/// The operation that can be done at once, or that can be done first.
 fn wait<'o>(
     how: Select,
     operations: &mut [&mut (dyn Selectable + 'o)],
@@ -272,7 +272,7 @@ fn wait<'o>(
     done.map_err(|Cancelled| ECANCELED)?.ok_or(ETIMEDOUT)
 }
 
-/// Which was done, and what came of it.
+/// The index of the completed operation, and its result.
 ///
 /// # Safety
 /// As `workers`.
@@ -306,7 +306,7 @@ unsafe fn select(ops: &[Op], flags: c_int, deadline_ns: u64) -> Result<(usize, c
 }
 
 /// # Safety
-/// `ops` is null, or points to `n` operations; each object is null, or what its kind says, and
+/// `ops` is null, or points to `n` operations; each object is null, or as its kind requires, and
 /// stays so until the call returns.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_select(ops: *mut Op, n: c_int, flags: c_int, deadline_ns: u64) -> c_int {

@@ -1,6 +1,6 @@
 //! `umcg/sem.h`: C's names for `umcg::sync::Semaphore` and `acquire_any`.
 //!
-//! A call first takes what is there. Only if it has to wait is it a point of cancellation, as in
+//! A call first takes a saved wakeup. Only if it has to wait is it a point of cancellation, as in
 //! Rust; the unwinding is caught here (`foreign::interruptible`).
 
 use crate::rt::{NO_TIMEOUT, status, value};
@@ -9,8 +9,8 @@ use libc::{EAGAIN, ECANCELED, EINVAL, EOVERFLOW, ESHUTDOWN, ETIMEDOUT, c_int};
 use umcg::rt::foreign::{self, Cancelled};
 use umcg::sync::{self, AcquireError, Closed, Semaphore, TryAcquireError};
 
-// `umcg_sem_t`, whose first word is `UMCG_SEM_INIT`'s; that zeros are a semaphore is for the C
-// tests to see.
+// `umcg_sem_t`, whose first word is that of `UMCG_SEM_INIT`. The C tests check that zeros are a
+// semaphore.
 const _: () = assert!(size_of::<Semaphore>() == 24 && align_of::<Semaphore>() == 8);
 
 const BARGING: c_int = 1;
@@ -73,7 +73,7 @@ fn wait_for_any(sems: &[&Semaphore], deadline_ns: u64) -> Result<usize, c_int> {
 }
 
 /// # Safety
-/// `sem` is null, or room for a semaphore that nobody uses.
+/// `sem` is null, or room for a semaphore that no thread uses.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn initsem(sem: *mut Semaphore, val: c_int) {
     let Ok(wakeups) = u32::try_from(val) else {

@@ -12,7 +12,7 @@ use umcg::rt::foreign::{self, Cancelled};
 use umcg::select::{Operation, Select};
 use umcg::tube::foreign::{NoPlace, NotSent, Refused, Selected, Tube};
 
-/// So many operations of `talt` need no memory but the stack.
+/// Up to this many operations of `talt` need no memory but the stack.
 const FEW: usize = 8;
 /// The most that a tube has room for.
 const MOST: usize = (1 << 28) - 1;
@@ -60,7 +60,7 @@ pub(crate) unsafe fn with_message<'a>(
     }
 }
 
-/// What a refusal is to one who does not wait, and to one who does.
+/// A refusal as an error, for a call that does not wait and for one that does.
 fn errno_of_try(why: Refused) -> c_int {
     match why {
         Refused::Closed => ESHUTDOWN,
@@ -122,7 +122,7 @@ unsafe fn wait_to_recv(tube: &Tube, into: *mut u8, deadline_ns: u64) -> Result<(
 /// Sends all, or as many as it can until `deadline_ns`. The error is of the first.
 ///
 /// # Safety
-/// There are so many messages at `from`.
+/// There are this many messages at `from`.
 unsafe fn send_many(
     tube: &Tube,
     from: *const u8,
@@ -155,7 +155,7 @@ unsafe fn send_many(
 /// Receives as many as are there, but one at least.
 ///
 /// # Safety
-/// There are places for so many messages at `into`.
+/// There are places for this many messages at `into`.
 unsafe fn recv_many(
     tube: &Tube,
     into: *mut u8,
@@ -175,7 +175,7 @@ unsafe fn recv_many(
     Ok(1 + others.unwrap_or(0))
 }
 
-/// A message in place, by what needs no waiting, or else by what may wait.
+/// A message in place, by the call that needs no waiting, or else by the one that may wait.
 fn place(
     tried: Result<*mut u8, NoPlace>,
     errno_of: fn(Refused) -> c_int,
@@ -189,7 +189,7 @@ fn place(
     }
 }
 
-/// What may wait, as a point of cancellation.
+/// The call that may wait, as a point of cancellation.
 #[inline(never)]
 fn waited_for(wait: impl FnOnce() -> Result<*mut u8, NoPlace>) -> Result<*mut c_void, c_int> {
     place(
@@ -213,8 +213,8 @@ unsafe fn with_room<'a>(tube: *const Tube) -> Result<&'a Tube, c_int> {
 }
 
 fn count(done: Result<usize, c_int>) -> ssize_t {
-    // An array has not so many bytes as would not fit, and one of messages without bytes has not so
-    // many of these.
+    // Cannot overflow: an array has at most `isize::MAX` bytes, and one of messages without bytes
+    // never has that many messages.
     value(done.map(|done| done as ssize_t), -1)
 }
 
@@ -245,8 +245,8 @@ impl Talt {
     }
 }
 
-/// What `talt` does: those that do not wait are tried first, and then the others are waited for.
-/// Which was done, and what came of it.
+/// The work of `talt`: operations that do not wait are tried first, and then the others are waited
+/// for. Returns the index of the completed operation, and its result.
 ///
 /// # Safety
 /// As `Talt::operation`, for each.
@@ -308,7 +308,7 @@ fn wait(operations: &mut [Selected<'_>], deadline_ns: u64) -> Result<usize, c_in
     done.map_err(|Cancelled| ECANCELED)?.ok_or(ETIMEDOUT)
 }
 
-/// For functions that return nothing: says what is wrong, and ends the process.
+/// For functions that return nothing: prints the error, and ends the process.
 fn or_misused(function: &str, result: Result<(), c_int>) {
     match result {
         Ok(()) => {}
@@ -465,7 +465,7 @@ unsafe extern "C" fn umcg_tube_try_recv(tube: *const Tube, message: *mut c_void)
 }
 
 /// # Safety
-/// As `with_message`; there are so many messages.
+/// As `with_message`; there are this many messages.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_tube_send_many(
     tube: *const Tube,
@@ -494,7 +494,7 @@ unsafe extern "C" fn umcg_tube_try_send_many(
 }
 
 /// # Safety
-/// As `with_message`; there are places for so many.
+/// As `with_message`; there are places for this many.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_tube_recv_many(
     tube: *const Tube,

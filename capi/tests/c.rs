@@ -1,12 +1,12 @@
 //! Builds libumcg, compiles the C programs in `tests/c` and the C examples with every warning an
 //! error, and runs each.
 //!
-//! A program passes with exit status 0, and is skipped with 77. Where a file `NAME.expected` stands
+//! A program passes with exit status 0, and is skipped with 77. If a file `NAME.expected` stands
 //! beside it, its output must match, `*` standing for anything. Every program runs with thread
-//! workers that move between kernel threads, and where that matters once more with
-//! `UMCG_NO_FSGSBASE=1`, which makes them stay on their own. Those of the runtime run with 2
-//! servers here, and where all is asked for (`--include-ignored`, as by `ci/c.sh`) also with 1 and
-//! 8, with light workers, and as C++.
+//! workers that move between kernel threads. Where it matters, it runs once more with
+//! `UMCG_NO_FSGSBASE=1`, which makes them stay on their own. Programs of the runtime run with 2
+//! servers here. Where everything is asked for (`--include-ignored`, as by `ci/c.sh`), they also
+//! run with 1 and 8 servers, with light workers, and as C++.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -105,7 +105,8 @@ programs! {
     uth_vps "uth_vps.c" once;
 }
 
-/// Some of what the C library says of threads the shared library says of workers in its place.
+/// For some questions about threads, the shared library answers for workers in place of the C
+/// library.
 #[test]
 fn workers_know_their_stacks_by_the_shared_library() {
     let Some(tools) = tools() else { return };
@@ -155,8 +156,8 @@ mod sanitized {
         Some(program.unwrap_or_else(|why| panic!("{file}: {why}")))
     }
 
-    /// Full workers are threads then, of which the sanitizer knows all that it asks for. What is
-    /// left behind is not looked at: descriptors stay.
+    /// Full workers are threads then, so the sanitizer knows everything about them that it asks
+    /// for. Leaks are not checked: descriptors stay.
     fn address(file: &str) {
         for after_return in ["0", "1"] {
             let Some(program) = compiled(file, "address") else {
@@ -253,7 +254,7 @@ fn headers_compile_alone() {
     }
 }
 
-/// What this file would report if a program failed: it is shown one of each kind.
+/// The reports of this file for a program that fails: it is shown one of each kind.
 #[test]
 fn failures_are_noticed() {
     let Some(tools) = tools() else { return };
@@ -323,10 +324,10 @@ fn check_as(file: &str, compiler: &str, environment: &[(&str, &str)]) {
     result.unwrap_or_else(|why| panic!("{file}: {why}"));
 }
 
-/// Whether a program was compiled, and what the compiler said if not.
+/// Whether a program was compiled, and the compiler's messages if not.
 type Made = OnceLock<Result<(), String>>;
 
-/// What is needed to compile a program; none without a C and a C++ compiler.
+/// The tools that compile a program; none without a C and a C++ compiler.
 struct Tools {
     include: PathBuf,
     library: PathBuf,

@@ -114,7 +114,7 @@ pub(crate) fn rounds(text: &str) -> Result<usize, String> {
     }
 }
 
-/// The path of a picture: by its name one can tell what will be in it.
+/// The path of a picture: its name tells the contents.
 pub(crate) fn picture(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     if path
@@ -127,8 +127,8 @@ pub(crate) fn picture(text: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// Refuses a file that could not be written, as nobody wants to learn that after the measurement.
-/// Leaves it as it is.
+/// Refuses a file that could not be written, before the measurement rather than after it. Leaves it
+/// as it is.
 pub(crate) fn look_at(picture: Option<&PathBuf>) -> Result<()> {
     let Some(file) = picture else { return Ok(()) };
     let new = OpenOptions::new().write(true).create_new(true).open(file);
@@ -142,7 +142,7 @@ pub(crate) fn look_at(picture: Option<&PathBuf>) -> Result<()> {
     tried.with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// What the help says of metrics.
+/// The help's text on metrics.
 fn metrics(sections: &[Section]) -> String {
     let mut text = "Metrics:\n".to_owned();
     for Section {
@@ -212,7 +212,8 @@ impl Parts {
         )
     }
 
-    /// What to run, in processes of this program that are called so.
+    /// The options of a bench whose turns are processes of this program, called as `umcg bench
+    /// COMMAND`.
     fn with_children(
         self,
         command: &str,

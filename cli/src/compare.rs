@@ -63,7 +63,7 @@ pub(crate) struct Compare {
     target: Vec<String>,
 }
 
-/// What stands after `--`.
+/// The arguments after `--`.
 #[derive(Parser)]
 #[command(name = "umcg bench compare --builds A B --", no_binary_name = true)]
 struct Target {

@@ -1,4 +1,4 @@
-//! The command `umcg`: `umcg bench` compares, `umcg doctor` says what this machine offers.
+//! The command `umcg`: `umcg bench` compares, `umcg doctor` reports this machine's features.
 //!
 //! Its exit status is 0, 1 where `umcg bench compare` has found a row that is worse, and 2 after an
 //! error.

@@ -40,7 +40,7 @@ fn check_shape(report: &Value, bench: &str) {
             "{row}"
         );
         let figure = |key: &str| row[key].as_f64().unwrap();
-        // Who is favoured may have something all the time.
+        // The favoured side may have the object all the time.
         let least = if row["metric"] == "fairness" {
             -1.0
         } else {

@@ -25,7 +25,7 @@ impl Builds {
         self.0.join(name)
     }
 
-    /// A build that notes its arguments, counts its runs in `$n`, and does what it is told.
+    /// A build that notes its arguments, counts its runs in `$n`, and follows its orders.
     fn script(&self, name: &str, body: &str) -> PathBuf {
         let (file, log) = (self.path(name), self.path(&format!("{name}.log")));
         let log = log.display();
@@ -357,7 +357,7 @@ fn a_build_that_hangs_is_ended() {
 fn gone(pid: &str) {
     let place = format!("/proc/{}/stat", pid.trim());
     let start = Instant::now();
-    // A zombie whose new parent has not looked yet does not run any more.
+    // A zombie whose new parent has not reaped it yet does not run any more.
     while fs::read_to_string(&place).is_ok_and(|stat| !stat.contains(") Z ")) {
         assert!(start.elapsed() < PATIENCE, "{pid} is still there");
         sleep(Duration::from_millis(10));

@@ -57,8 +57,8 @@ static void swap(int *one, int *other)
     *other = was;
 }
 
-/* Puts what is less than its middle element to the front, and what is not behind that; returns
- * where that is then. */
+/* Moves the elements that are less than the middle one to the front, and those that are not behind
+ * it; returns the middle one's new place. */
 static size_t divide(struct part *part)
 {
     size_t end = part->length - 1, less = 0;

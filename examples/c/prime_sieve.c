@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The sieve as a pipeline: a worker for each prime passes on what it does not divide, through a
- * tube to the next.
+ * The sieve as a pipeline: a worker for each prime passes the numbers that it does not divide on to
+ * the next, through a tube.
  *
  *   prime_sieve [COUNT [ROOM]]      prints the last of the first COUNT primes; a tube has room for
  *                                   ROOM numbers

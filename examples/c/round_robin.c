@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A round-robin scheduler on umcg_ctl: one server runs whoever has waited longest; a worker that
- * blocks (here: sleeps in a blocking scope) stands aside until it wakes. Half of the workers are
- * pthreads, half are light.
+ * A round-robin scheduler on umcg_ctl: one server runs the worker that has waited longest; a worker
+ * that blocks (here: sleeps in a blocking scope) stands aside until it wakes. Half of the workers
+ * are pthreads, half are light.
  */
 #include <pthread.h>
 #include <stdio.h>

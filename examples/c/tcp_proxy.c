@@ -3,9 +3,9 @@
  * A TCP proxy: two workers a connection, one for each direction, use the same two descriptors at
  * once.
  *
- *   tcp_proxy PORT TO-PORT   connects who comes to PORT with TO-PORT of this machine
- *   tcp_proxy                puts itself between clients and a server of its own, and checks what
- *                            comes through
+ *   tcp_proxy PORT TO-PORT   connects clients of PORT with TO-PORT of this machine
+ *   tcp_proxy                puts itself between clients and a server of its own, and checks the
+ *                            data that come through
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,7 +19,7 @@
 #define CLIENTS 8
 #define BYTES 300000
 
-/* A listening socket, its address, and what is done with each connection. */
+/* A listening socket, its address, and the function to run for each connection. */
 struct service {
     struct sockaddr_in address;
     int listener;
@@ -60,7 +60,7 @@ static void *forward(void *arg)
     return NULL;
 }
 
-/* The target: gives back what it gets, each bit turned over. */
+/* The target: sends back each byte it gets, with each bit inverted. */
 static void *invert(void *arg)
 {
     int fd = (int)(intptr_t)arg;

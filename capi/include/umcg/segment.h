@@ -148,7 +148,7 @@ int umcg_segment_set_patience(umcg_segment_t *segment, uint64_t patience_ns);
  * Returns 1, or 0 if no object has the name or the object is in order. Fails with EINVAL: segment
  * or name is NULL, or the name is not valid; ENOSPC, EBUSY: as umcg_segment_sem.
  *
- * Called from anywhere. Does not switch; but may sleep for a moment while somebody makes an object.
+ * Called from anywhere. Does not switch, but may sleep briefly while a process makes an object.
  */
 int umcg_segment_forget(umcg_segment_t *segment, const char *name);
 
@@ -173,7 +173,7 @@ void umcg_segment_close(umcg_segment_t *segment);
  * another object, for its messages, or for another process; EBUSY: a process has been making an
  * object for too long.
  *
- * Called from anywhere. None switches; but each may sleep for a moment while somebody else makes an
+ * Called from anywhere. None switches, but each may sleep briefly while another caller makes an
  * object.
  */
 umcg_segment_sem_t *umcg_segment_sem(const umcg_segment_t *segment, const char *name,

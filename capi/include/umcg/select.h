@@ -82,12 +82,12 @@ typedef struct umcg_op {
  * Fails with EINVAL: the array is NULL or empty, a kind or flag is not known, an object or a
  * message is NULL, or a worker is in the array twice; EDEADLK: the caller is among the workers.
  *
- * A descriptor is ready if poll says so. poll is asked first, and again when the runtime has heard
- * of the descriptor. For as long as the call takes, the runtime keeps a duplicate of the
- * descriptor. The call fails with EINVAL if a descriptor is negative. Otherwise the operation's
- * error is EBADF if the descriptor is not open; EMFILE, ENOMEM or ENOSPC if it cannot be waited
- * for; and on a plain thread EAGAIN or EIO if the global runtime, which is needed for that, has no
- * threads or memory to start.
+ * A descriptor is ready if poll says so. poll is asked first, and again once the runtime watches
+ * the descriptor. For as long as the call takes, the runtime keeps a duplicate of it. The call
+ * fails with EINVAL if a descriptor is negative. Otherwise the operation's error is EBADF if the
+ * descriptor is not open; EMFILE, ENOMEM or ENOSPC if it cannot be waited for; and on a plain
+ * thread EAGAIN or EIO if the global runtime, which is needed for that, has no threads or memory to
+ * start.
  *
  * Called from anywhere. May switch. Cancellable.
  */

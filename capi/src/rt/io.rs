@@ -1,8 +1,8 @@
 //! Input and output on descriptors: POSIX's calls, made until they do not say "not now", waiting in
 //! between.
 //!
-//! What is cut short is unwound to here; nothing of C's lies between, and a descriptor's entry is
-//! held outside.
+//! A call that is cut short is unwound to here. No C frame lies between, and a descriptor's entry
+//! is held outside.
 
 use super::table::{self, Descriptor, Kind};
 use super::{deadline, errno_of, status, value};
@@ -19,7 +19,7 @@ const NEVER: u64 = u64::MAX;
 
 type Result<T> = std::result::Result<T, c_int>;
 
-/// What a system call returned.
+/// The result of a system call.
 fn checked(result: isize) -> std::result::Result<usize, Errno> {
     usize::try_from(result).map_err(|_| Errno::from_raw_os_error(errno()))
 }
@@ -47,7 +47,7 @@ impl Descriptor {
     }
 }
 
-/// Takes what there is.
+/// Receives the bytes that are there.
 ///
 /// # Safety
 /// The buffer is so large.
@@ -68,7 +68,7 @@ unsafe fn receive(fd: RawFd, buffer: *mut c_void, size: usize, flags: c_int) -> 
     }
 }
 
-/// Takes what there is, of anything.
+/// Reads the bytes that are there, from any kind of descriptor.
 ///
 /// # Safety
 /// The buffer is so large.
@@ -93,7 +93,8 @@ unsafe fn read(fd: RawFd, buffer: *mut c_void, size: usize) -> Result<usize> {
     }
 }
 
-/// A call on a file, which is not cut short, but not made either by who was asked to end.
+/// A call on a file, which is not cut short. A worker that was asked to end does not make it
+/// either.
 fn of_file(
     call: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<usize>,
 ) -> impl FnOnce(RawFd) -> Result<usize> {

@@ -77,7 +77,7 @@ fn with<R>(f: impl FnOnce(&Values) -> R) -> Option<R> {
 }
 
 unsafe extern "C" fn drop_values(values: *mut c_void) {
-    // SAFETY: what `of_thread` gave the key.
+    // SAFETY: the value that `of_thread` gave the key.
     drop(unsafe { Box::from_raw(values.cast::<Values>()) });
 }
 

@@ -1,6 +1,6 @@
 //! `umcg/rt.h`: C's names for `umcg::rt`.
 //!
-//! What C cannot have is unwinding through its frames, so cancellation is told by `ECANCELED`: see
+//! C cannot have unwinding through its frames, so cancellation is reported by `ECANCELED`: see
 //! `umcg::rt::foreign`.
 
 mod io;
@@ -21,7 +21,7 @@ use umcg::rt::scheduler::{EarliestDeadline, Fifo, Priority};
 use umcg::rt::{DriverKind, foreign};
 use umcg::{Error, Runtime};
 
-/// What is not a time: wait for ever.
+/// A value that is not a time: wait for ever.
 pub(crate) const NO_TIMEOUT: u64 = 0;
 
 /// `umcg_rt_options_t`.
@@ -84,11 +84,12 @@ pub(crate) fn errno_of(error: std::io::Error) -> c_int {
     })
 }
 
-/// Copies what a caller set of a structure that begins with its own size, over `default`. What the
-/// caller does not know keeps its default; what this library does not know must be zero.
+/// Copies a structure of the caller's, which begins with its own size, over `default`. Members that
+/// the caller does not know keep their default. Members that this library does not know must be
+/// zero.
 ///
 /// # Safety
-/// `given` is null, or points to a size and so many bytes. All bytes make a valid T.
+/// `given` is null, or points to a size and that many bytes. All bytes make a valid T.
 pub(crate) unsafe fn versioned<T: Copy>(default: T, given: *const T) -> Result<T, c_int> {
     let mut own = default;
     if given.is_null() {

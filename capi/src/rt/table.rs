@@ -1,4 +1,4 @@
-//! What the library knows about descriptors, by their numbers.
+//! The library's state about descriptors, by their numbers.
 //!
 //! ```text
 //!   number: root (4096) -> chunk (1024, made when needed, never freed) -> slot: lock + counted
@@ -6,11 +6,11 @@
 //! ```
 //!
 //! - T1: a slot's lock is held to look, to put and to take, never across a call that waits.
-//!   References are counted up under it only; so who holds it and finds the slot's own reference
-//!   alone knows that nobody is in a call on the descriptor.
+//!   References are counted up under it only. So a holder of the lock that finds only the slot's
+//!   own reference knows that no call on the descriptor is running.
 //! - T2: a descriptor's number is the program's: nothing here closes one, except `umcg_close`. An
-//!   entry that is found stale is forgotten, and so is what those still use who were in a call
-//!   then: the number may be another descriptor's.
+//!   entry that is found stale is forgotten. So is the entry that calls then running still use: the
+//!   number may be another descriptor's.
 //!
 //! Not chosen: handles of their own in place of numbers: programs need the number for all the other
 //! calls there are, and a handle that is closed while another worker waits on it would dangle.
@@ -30,9 +30,9 @@ pub(super) enum Kind {
     Stream,
     /// Any other socket.
     Socket,
-    /// What has readiness and is no socket.
+    /// A descriptor that has readiness and is no socket.
     Pipe,
-    /// What has none, or is not ours alone.
+    /// A descriptor that has no readiness, or is not ours alone.
     File,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Descriptor {
 impl Drop for Descriptor {
     /// Takes it off its driver, and leaves it open (T2).
     fn drop(&mut self) {
-        // SAFETY: nobody uses the value any more.
+        // SAFETY: no thread uses the value any more.
         let waited = unsafe { ManuallyDrop::take(&mut self.waited) };
         let _ = waited.into_inner().into_raw_fd();
     }
@@ -82,7 +82,7 @@ fn no_slot(fd: RawFd) -> c_int {
     if is_open { EMFILE } else { EBADF }
 }
 
-/// What is known about a descriptor; found out now if it is the first time.
+/// The state of a descriptor; found out now if this is its first use.
 pub(super) fn enter(fd: RawFd) -> Result<Arc<Descriptor>, c_int> {
     let mut entry = slot(fd)?.lock();
     if let Some(descriptor) = &*entry {
@@ -93,7 +93,7 @@ pub(super) fn enter(fd: RawFd) -> Result<Arc<Descriptor>, c_int> {
     Ok(descriptor)
 }
 
-/// A descriptor is new: what was known about its number is out of date, if there is anything.
+/// A descriptor is new: state kept for its number is out of date, if there is any.
 pub(super) fn put(fd: RawFd, kind: Kind) {
     let Ok(slot) = slot(fd) else { return };
     let stale = slot.lock().replace(Arc::new(around(fd, kind)));

@@ -120,8 +120,8 @@ unsafe extern "C" fn umcg_hand_over(next: *mut c_void) -> c_int {
     status(next.and_then(|next| foreign::hand_over(next).map_err(|Cancelled| ECANCELED)))
 }
 
-/// Not `umcg::blocking`, which catches what leaves the function: an exception of another language
-/// cannot be caught here.
+/// Not `umcg::blocking`, which catches a panic that leaves the function: an exception of another
+/// language cannot be caught here.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn umcg_blocking(
     function: Option<worker::Function>,

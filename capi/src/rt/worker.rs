@@ -38,11 +38,11 @@ impl Attr {
     };
 }
 
-/// What C's functions get and return.
+/// The argument and the result of C's functions.
 #[derive(Clone, Copy)]
 pub(crate) struct Pointer(*mut c_void);
 
-// SAFETY: what it points to is the business of the program, which passes it on knowingly.
+// SAFETY: the data it points to is the business of the program, which passes it on knowingly.
 unsafe impl Send for Pointer {}
 
 pub(super) type Function = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
@@ -93,7 +93,7 @@ fn run(function: Function, arg: Pointer) -> Pointer {
     guarded(|| Pointer(function(arg.0)))
 }
 
-/// What the attributes mean.
+/// The meaning of the attributes.
 fn builder<'a>(attr: &Attr, name: &'a str) -> Result<Builder<'a>, c_int> {
     let mut builder = Builder::new().name(name).stack_size(attr.stack_size);
     builder = builder.priority(u8::try_from(attr.priority).map_err(|_| EINVAL)?);
@@ -167,8 +167,8 @@ extern "C" fn umcg_spawn(function: Option<Function>, arg: *mut c_void) -> *mut W
 }
 
 /// # Safety
-/// `rt` is null or a runtime; `attr` is null or points to attributes, and `function` is what they
-/// say it may be.
+/// `rt` is null or a runtime; `attr` is null or points to attributes; `function` is as they
+/// require.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_spawn_attr(
     rt: *const Runtime,
@@ -191,7 +191,7 @@ unsafe extern "C" fn umcg_spawn_attr(
     value(made, null_mut())
 }
 
-/// The worker that C named. Whoever uses the handle up takes it out of its cover.
+/// The worker that C named. A caller that uses the handle up takes it out of its cover.
 ///
 /// # Safety
 /// `worker` is null, or a worker that is neither joined nor detached.
@@ -199,7 +199,8 @@ unsafe fn named(worker: *mut Worker) -> Result<ManuallyDrop<JoinHandle<Pointer>>
     if worker.is_null() {
         return Err(EINVAL);
     }
-    // SAFETY: `make` made it of a handle of this type, and who uses that up does not use it again.
+    // SAFETY: `make` made it from a handle of this type, and the caller that uses it up does not
+    // use it again.
     Ok(ManuallyDrop::new(unsafe {
         foreign::from_raw(worker.cast_const().cast())
     }))
@@ -219,7 +220,7 @@ pub(crate) unsafe fn named_other(
     }
 }
 
-/// Takes what the worker returned.
+/// Takes the worker's result.
 ///
 /// # Safety
 /// `result` is null or writable.

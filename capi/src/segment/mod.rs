@@ -1,8 +1,8 @@
 //! `umcg/segment.h`: C's names for `umcg::segment`.
 //!
-//! What C has of a segment or an object is the address of a box with a handle of the crate's, which
-//! keeps the segment mapped. A call first does what needs no waiting. Only if it has to wait is it
-//! a point of cancellation; the unwinding is caught here (`foreign::interruptible`).
+//! C's handle of a segment or an object is the address of a box. The box has a handle of the
+//! crate's, which keeps the segment mapped. A call first does what needs no waiting. Only if it has
+//! to wait is it a point of cancellation; the unwinding is caught here (`foreign::interruptible`).
 
 mod event;
 mod sem;
@@ -105,7 +105,7 @@ fn errno_of_name(error: NameError) -> c_int {
     }
 }
 
-/// What C named.
+/// The object that C named.
 ///
 /// # Safety
 /// `pointer` is null, or came from `boxed` and is not freed as long as the caller uses it.

@@ -175,7 +175,7 @@ unsafe extern "C" fn umcg_segment_sem_any(
         if sems.iter().any(|sem| sem.opening != sems[0].opening) {
             return Err(EINVAL);
         }
-        // SAFETY: what is referred to begins with a `Semaphore`.
+        // SAFETY: the object referred to begins with a `Semaphore`.
         any(
             unsafe { &*(std::ptr::from_ref(sems) as *const [&Semaphore]) },
             deadline_ns,

@@ -42,7 +42,7 @@ unsafe fn sending<'a>(
     if message.is_null() {
         return Err(EINVAL);
     }
-    // SAFETY: so many bytes by the contract; in C they have some value.
+    // SAFETY: this many bytes by the contract; in C they have some value.
     Ok((tube, unsafe {
         std::slice::from_raw_parts(message.cast(), tube.message_size())
     }))
@@ -51,7 +51,7 @@ unsafe fn sending<'a>(
 /// A tube, and the place for a message.
 ///
 /// # Safety
-/// As `named`; `message` is null, or a place for one that nobody else uses.
+/// As `named`; `message` is null, or a place for one that no other thread uses.
 unsafe fn receiving<'a>(
     tube: *const ByteTube,
     message: *mut c_void,

@@ -122,8 +122,8 @@ unsafe fn keep(op: &Op) -> (Kept, Option<Box<Borrowed>>) {
         .and_then(|mut workers| workers.pop())
         .map(Box::new);
     let end = worker.as_deref_mut().map(std::ptr::from_mut);
-    // SAFETY: it is there as long as the operation, by the order in which `OpSet` drops and changes
-    // them, and nobody else uses it.
+    // SAFETY: it lives as long as the operation, by the order in which `OpSet` drops and changes
+    // them, and no other thread uses it.
     let mut ends = end.map(|end| unsafe { &mut *end }).into_iter();
     // SAFETY: passed on.
     let wait = unsafe { Wait::new(Some(op), foreign::instant(u64::MAX), &mut ends) };
@@ -142,7 +142,7 @@ unsafe fn keep(op: &Op) -> (Kept, Option<Box<Borrowed>>) {
 /// The set that C named.
 ///
 /// # Safety
-/// `set` is null, or came from `umcg_select_set_create`, and nobody else uses it.
+/// `set` is null, or came from `umcg_select_set_create`, and no other thread uses it.
 unsafe fn named<'a>(set: *mut OpSet) -> Result<&'a mut OpSet, c_int> {
     // SAFETY: by the contract.
     unsafe { set.as_mut() }.ok_or(EINVAL)
@@ -166,14 +166,14 @@ unsafe fn waited(
             // SAFETY: by the contract.
             unsafe { error.write(code) };
         }
-        // It is less than what was an `int`.
+        // It is less than a value that was an `int`.
         index as c_int
     });
     value(index, -1)
 }
 
 /// # Safety
-/// `ops` is null, or points to `n` operations; what they name is there as for `OpSet::new`.
+/// `ops` is null, or points to `n` operations; their objects are valid as for `OpSet::new`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_select_set_create(ops: *const Op, n: c_int, flags: c_int) -> *mut OpSet {
     // SAFETY: passed on.

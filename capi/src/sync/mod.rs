@@ -1,7 +1,7 @@
-//! `umcg/sync.h`: C's names for what is in `umcg::sync` beside semaphores.
+//! `umcg/sync.h`: C's names for everything in `umcg::sync` except semaphores.
 //!
-//! Objects are parts of the caller's data; that zeros, and the header's initialisers, are objects
-//! is for the C tests to see. A call first does what needs no waiting. Only if it has to wait is it
+//! Objects are parts of the caller's data. The C tests check that zeros, and the header's
+//! initialisers, are objects. A call first does what needs no waiting. Only if it has to wait is it
 //! a point of cancellation; the unwinding is caught here (`foreign::interruptible`).
 
 mod barrier;
@@ -31,7 +31,7 @@ unsafe fn named<'a, T>(object: *const T) -> Result<&'a T, c_int> {
 /// Makes an object in the caller's memory.
 ///
 /// # Safety
-/// `object` is null, or room for one that nobody uses.
+/// `object` is null, or room for one that no thread uses.
 unsafe fn init<T>(object: *mut T, made: Result<T, c_int>) -> c_int {
     status(made.and_then(|made| {
         if object.is_null() {
@@ -53,7 +53,7 @@ fn wait<R>(deadline_ns: u64, wait: impl FnOnce(Option<Instant>) -> Option<R>) ->
         .ok_or(ETIMEDOUT)
 }
 
-/// The same for waits of which nothing comes but that they are over.
+/// The same for waits without a result.
 fn wait_until(
     deadline_ns: u64,
     for_ever: impl FnOnce(),

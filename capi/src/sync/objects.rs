@@ -7,13 +7,14 @@ use libc::{ECANCELED, EINVAL, ESHUTDOWN, ETIMEDOUT, c_int};
 use umcg::rt::foreign::{self, Cancelled};
 use umcg::sync::{self, AcquireError, Closed, Object, TryAcquireError};
 
-/// So many objects are listed on the stack.
+/// Up to this many objects are listed on the stack.
 const FEW: usize = 16;
 
 /// Calls `f` with the objects that C named.
 ///
 /// # Safety
-/// `ops` is null, or points to `n` operations, each object of which is null or what its kind says.
+/// `ops` is null, or points to `n` operations, each object of which is null or as its kind
+/// requires.
 unsafe fn with_objects<R>(
     ops: *const Op,
     n: c_int,
@@ -35,7 +36,7 @@ unsafe fn with_objects<R>(
     f(&few[..len])
 }
 
-/// What needs no waiting, or else what comes of it.
+/// The result that needs no waiting, or else that of a wait.
 fn first<R>(
     tried: Result<R, TryAcquireError>,
     deadline_ns: u64,

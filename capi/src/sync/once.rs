@@ -1,4 +1,4 @@
-//! What is done once.
+//! Once-only initialisation.
 
 use super::{named, wait_until};
 use crate::rt::{NO_TIMEOUT, status, value};

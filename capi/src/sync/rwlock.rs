@@ -120,7 +120,7 @@ unsafe extern "C" fn umcg_rwlock_wrlock_until(lock: *const RawRwLock, deadline_n
     }))
 }
 
-/// Who writes is alone: so if somebody does, it is the caller.
+/// A writer is alone: so if there is one, it is the caller.
 ///
 /// # Safety
 /// As `named`; the caller has locked it to read or to write.
@@ -141,7 +141,7 @@ unsafe extern "C" fn umcg_rwlock_unlock(lock: *const RawRwLock) -> c_int {
     }))
 }
 
-/// The lock, if somebody has it in this way: who should be the caller.
+/// The lock, if it is held in this way; the holder should be the caller.
 ///
 /// # Safety
 /// As `named`.

@@ -21,7 +21,7 @@ static const char *volatile check_file = "";
 static volatile int check_line;
 #define CHECK_HERE() (check_file = __FILE__, (void)(check_line = __LINE__))
 
-/* A row of a table of checks: what is said, and whether it holds. The test goes on after a failure.
+/* A row of a table of checks: its message, and whether it holds. The test goes on after a failure.
  */
 #define CHECK(what, holds) (CHECK_HERE(), check_row(__FILE__, __LINE__, what, (holds) ? 1 : 0))
 
@@ -104,8 +104,8 @@ static inline void check_on_alarm(int sig)
 }
 
 /*
- * Arms the watchdog, which is for what hangs: a machine may be several times as slow as one thinks.
- * UMCG_TEST_SLOW in the environment gives it that many times as long (for Valgrind).
+ * Arms the watchdog, which ends a test that hangs: a machine may be several times slower than
+ * expected. UMCG_TEST_SLOW in the environment multiplies its time (for Valgrind).
  */
 static inline void check_start(unsigned seconds)
 {

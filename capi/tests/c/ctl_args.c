@@ -68,7 +68,7 @@ static void worker_id_rows(void)
     FAILS("umcg_light_create: no function", EINVAL, umcg_light_create(ID(9), NULL, NULL, NULL));
 }
 
-/* Threads that CTX_SWITCH and WAIT cannot name, whoever calls. */
+/* Threads that CTX_SWITCH and WAIT cannot name, from any caller. */
 static void tid_rows(void)
 {
     FAILS("CTX_SWITCH: tid 0", ESRCH, umcg_ctl(0, UMCG_CTX_SWITCH, 0, 0, NULL, 0));

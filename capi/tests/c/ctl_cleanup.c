@@ -14,7 +14,7 @@ struct flow {
     struct worker worker;
     enum end end;
     int stage;            /* 1: in the inner handler; 2: in the outer one; 3: in the destructor */
-    int preempted;        /* in a handler; taken back by who waits for it */
+    int preempted;        /* in a handler; taken back by the thread that waits for it */
     int damaged, unordered;
 };
 

@@ -17,7 +17,7 @@ static void wait_twice(struct worker *self)
     self->steps++;
 }
 
-/* Whatever became of the event that could not be stored, the worker is not lost. */
+/* The event that could not be stored may be lost; the worker is not. */
 static void goes_on(const char *what)
 {
     uint64_t event = poll_event();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Workers that end without unregistering, in every way; what is left of them. */
+/* Workers that end without unregistering, in every way, and their remains. */
 #include "worker.h"
 
 static struct worker a;

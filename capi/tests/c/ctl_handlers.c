@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The program's own signal handlers, in workers that are preempted: one that runs is left alone,
- * whatever it was installed with. */
+/* The program's own signal handlers, in workers that are preempted: a running handler is left
+ * alone, however it was installed. */
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -20,7 +20,7 @@ static int is_blocked(int sig)
     return sigismember(&mask, sig);
 }
 
-/* Commits memory on its first use: for longer than the interval, with what it has on its stack. */
+/* Commits memory on its first use. Runs for longer than the interval, with data on its stack. */
 static void commits(int sig, siginfo_t *info, void *context)
 {
     volatile uint64_t mine[WORDS];
@@ -164,7 +164,7 @@ static int in_child(int (*body)(void))
 
 static size_t signal_stack;
 
-/* A server whose signal stack is written all over, as handlers may. */
+/* A server whose signal stack is overwritten completely, as handlers may do. */
 static void *writes_signal_stack(void *arg)
 {
     stack_t own;

@@ -118,8 +118,8 @@ static void waits_often(struct worker *self)
 }
 
 /*
- * Who gives way in time is not preempted, however long it has run in all. (Where the machine takes
- * the processor away for as long as an interval it may be.)
+ * A worker that gives way in time is not preempted, however long it has run in all. (If the machine
+ * takes the processor away for as long as an interval it may be.)
  */
 static void gives_way(enum kind kind)
 {

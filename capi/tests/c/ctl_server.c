@@ -144,7 +144,7 @@ static void several_servers(enum kind kind, int servers, int workers)
     free(w);
 }
 
-/* A server whose thread ends without unregistering is none any more. */
+/* A server whose thread ends without unregistering is no server any more. */
 static void *careless_server(void *arg)
 {
     (void)arg;

@@ -318,7 +318,7 @@ static void switch_in_the_past(enum kind kind, uint64_t past)
     finish(&b);
 }
 
-/* Behind the result of a switch: both come, in order, whatever the room. */
+/* Behind the result of a switch: both events come, in order, with any room. */
 static void switch_in_the_past_behind(enum kind kind, int slots)
 {
     uint64_t list[8] = {77, 77, 77, 77, 77, 77, 77, 77};

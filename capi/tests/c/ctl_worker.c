@@ -133,7 +133,7 @@ static void switch_to_each_other(struct worker *self)
     }
 }
 
-/* A worker whose WAIT nobody took is not RUNNABLE, so a and b cannot play alone: b's switch back
+/* A worker whose WAIT no server took is not RUNNABLE, so a and b cannot play alone: b's switch back
  * must fail. */
 static void no_switch_to_the_idle(enum kind kind)
 {
@@ -182,7 +182,8 @@ static void in_order(enum kind kind, int count)
 
 /*
  * A worker's event is handed over only while two slots are left, as a TIMEOUT may come with its
- * WAIT: with two slots that is one worker and the end, and who reads events[0] alone loses nobody.
+ * WAIT. With two slots that is one worker and the end, and a server that reads events[0] alone
+ * loses no worker.
  */
 static void two_slots(enum kind kind)
 {

@@ -119,7 +119,8 @@ static void throws_out(struct worker *)
     throw std::runtime_error("nobody catches this");
 }
 
-// A thread worker is a pthread, and what leaves a pthread's function ends in std::terminate.
+// A thread worker is a pthread, and an exception that leaves a pthread's function ends in
+// std::terminate.
 static void out_of_a_thread_worker()
 {
     static struct worker a = {};

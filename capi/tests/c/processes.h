@@ -39,7 +39,7 @@ static void kill_it(pid_t child)
     CHECK("killed", WIFSIGNALED(status));
 }
 
-/* Returns when it stands still. */
+/* Returns when it has stopped. */
 static void stop_it(pid_t child)
 {
     int status = 0;

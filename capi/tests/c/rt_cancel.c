@@ -133,7 +133,7 @@ static void *begins_anyhow(void *arg)
     return umcg_cancelled() ? arg : NULL;
 }
 
-/* What is not cancellable waits on, and so does everything in a shield. */
+/* A call that is not cancellable waits on, and so does every call in a shield. */
 static void *stays(void *arg)
 {
     int *words = (int *)arg;
@@ -169,7 +169,7 @@ static void *others(void *arg)
     umcg_worker_t *worker = spawn(computes, &words[0]), *many[50];
 
     (void)arg;
-    if (check_count("UMCG_TEST_SERVERS", 2) > 1) /* it gives way to nobody */
+    if (check_count("UMCG_TEST_SERVERS", 2) > 1) /* it does not give way */
         await(&words[0], 1);
     umcg_abort(worker);
     joined(worker);

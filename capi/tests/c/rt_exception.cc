@@ -71,7 +71,7 @@ static void *inside(void *)
     return nullptr;
 }
 
-// What is left by an exception was not done: whoever comes, or waits, does it.
+// A function that an exception left was not done: the next caller or waiter does it.
 static umcg_once_t once = UMCG_ONCE_INIT;
 static int tries;
 
@@ -185,7 +185,7 @@ static void *has_local(void *)
 
 static void local() { joined(umcg_spawn(has_local, nullptr)); }
 
-// The worker's name is said, the type of what was thrown, and what it says of itself.
+// The worker's name is printed, the type of the exception, and its what().
 static void check_says(const char *what, void (*body)(void), const char *name, const char *type,
                        const char *text)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * Priority-inheriting mutexes of the C library in workers with storage of their own, as
- * docs/identity.md has it: one that nobody contends for is a mutex. A contender that has no
- * deadline never gets it, and from then on nobody does; whatever has nothing to do with that mutex
- * goes on. In children, as the contenders stay.
+ * docs/identity.md has it: without contention such a mutex is a mutex. A contender without a
+ * deadline never gets it, and from then on no thread or worker does. Everything that does not use
+ * that mutex goes on. In children, as the contenders stay.
  */
 #include "runtime.h"
 
@@ -20,7 +20,7 @@ static void make(int robustness)
     MUST(pthread_mutex_init(&mutex, &attr) == 0);
 }
 
-/* Each alone, on whatever server it is. */
+/* Each alone, on any server. */
 static void *alone(void *arg)
 {
     for (int i = 0; i < 100; i++) {
@@ -139,7 +139,8 @@ static void a_robust_one(void)
 
 static int has_own_storage;
 
-/* Whether the C library has another number for a worker than the kernel has for what it runs on. */
+/* Whether the C library's number for a worker differs from the kernel's for the thread it runs on.
+ */
 static void *looks(void *arg)
 {
 #ifdef __GLIBC__

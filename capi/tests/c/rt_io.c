@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Input and output that park the worker: sockets, pipes, files, readiness, and what may go wrong.
+/* Input and output that park the worker: sockets, pipes, files, readiness, and failures.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -219,8 +219,8 @@ static void descriptors(void)
     MUST(umcg_close(ends[0]) == 0 && umcg_close(ends[1]) == 0);
 }
 
-/* A descriptor that is closed by close(2) while a worker waits for it, which is wrong: yet who gets
- * its number next keeps it. */
+/* A descriptor that is closed by close(2) while a worker waits for it, which is wrong: yet the next
+ * owner of its number keeps it. */
 static void closed_by_others(void)
 {
     struct end end = {-1, 0};

@@ -307,8 +307,8 @@ static int is_seen_waiting(void)
     return 0;
 }
 
-/* Who waits is served once all is there, a worker and a thread; the handles of what a worker waits
- * for are closed meanwhile. */
+/* A waiter is served once everything is there, a worker and a thread. The handles of the objects
+ * that a worker waits for are closed meanwhile. */
 static void closed_meanwhile(int is_thread)
 {
     for (int all = 0; all < 2; all++) {
@@ -347,7 +347,8 @@ static void *owns(void *arg)
     return arg;
 }
 
-/* The next that waits has what its owner had at its end, and is told; a worker's, and a thread's.
+/* The next waiter gets the mutexes that their owner had at its end, and is told; a worker's, and a
+ * thread's.
  */
 static void abandoned(int is_thread)
 {
@@ -374,7 +375,7 @@ static void abandoned(int is_thread)
     umcg_nt_close(go);
 }
 
-/* An aborted worker's wait is cut short; what is there it still takes. */
+/* An aborted worker's wait is cut short; it still takes an object that is signaled. */
 static void *aborted(void *arg)
 {
     umcg_nt_t **list = (umcg_nt_t **)arg;

@@ -4,7 +4,7 @@
 #include "runtime.h"
 #include "umcg/tube.h"
 
-/* As they are copied under the lock of the tube, or not. */
+/* Sizes that are copied under the lock of the tube, and sizes that are not. */
 static const size_t sizes[] = {0, 1, 8, 1024, 1025, 4096};
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 
@@ -84,7 +84,8 @@ static void each_size(size_t size)
     freetube(hand);
 }
 
-/* A place that is used up is none any more, and what names it once too often changes nothing. */
+/* A place that was used up is not valid any more. A call that names it once too often changes
+ * nothing. */
 static void twice(size_t size)
 {
     Tube *t = newtube(size, 2), *other = newtube(size, 2);

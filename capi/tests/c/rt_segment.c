@@ -3,7 +3,8 @@
  * Semaphores, altsems, events and tubes between processes, each of which has workers and plain
  * threads; some are killed while they wait, while they have something, and within an inner lock.
  *
- * Processes are forked by one that has no runtime yet, and use what they inherit, or open it anew.
+ * Processes are forked by one that has no runtime yet. They use the segment they inherit, or open
+ * it anew.
  */
 #include <sys/stat.h>
 
@@ -279,7 +280,7 @@ static void prepare(struct world *world, int way)
         MUST(umcg_segment_tube_send(world->tube, &message) == 0);
 }
 
-/* What one of those that wait needs. */
+/* The data of one waiter. */
 static void give(struct world *world, int way)
 {
     uint64_t message = 9;
@@ -322,7 +323,7 @@ static void await_waiters(struct world *world, int way, long count)
         umcg_sleep_ns(200000);
 }
 
-/* Somebody of this process who waits: a worker or a plain thread. */
+/* A waiter of this process: a worker or a plain thread. */
 struct party {
     struct world *world;
     uint64_t deadline;
@@ -362,7 +363,8 @@ static void join_party(struct party *party)
         joined(party->worker);
 }
 
-/* In their order, in every way: nobody who comes later takes what was given. */
+/* In their order, in every way: no later caller takes a wakeup or message that was given to
+ * another. */
 static void *order(void *arg)
 {
     for (int way = 0; way < WAYS; way++) {
@@ -389,7 +391,7 @@ static void *order(void *arg)
     return arg;
 }
 
-/* Who waits for a tube that is closed. */
+/* A waiter for a tube that is closed. */
 static void *closed(void *arg)
 {
     for (int way = RECEIVE; way <= SEND; way++) {
@@ -412,7 +414,7 @@ static void *closed(void *arg)
     return arg;
 }
 
-/* What is given while a worker that waits is aborted is taken by it, or is there still. */
+/* A wakeup or message given while a waiting worker is aborted is taken by it, or is still there. */
 static void *aborted(void *arg)
 {
     for (int round = 0; round < 8 * WAYS; round++) {
@@ -441,8 +443,8 @@ static void *aborted(void *arg)
 
 /* ---- Processes ---- */
 
-/* Workers and threads of several processes take tokens, and change a number that only who has one
- * of them may change. */
+/* Workers and threads of several processes take tokens, and change a number that only the holder of
+ * one of them may change. */
 enum { PROCESSES = 3, PARTIES = 4 };
 
 struct bank {
@@ -490,7 +492,7 @@ static void *use_tokens(void *arg)
     }
     for (int i = 0; i < PARTIES / 2; i++)
         joined(workers[i]);
-    /* Now nobody needs the server, which this keeps. */
+    /* Now no other thread needs the server, which this keeps. */
     for (int i = 0; i < PARTIES / 2; i++)
         MUST(pthread_join(threads[i], NULL) == 0);
     return arg;
@@ -527,8 +529,8 @@ static void sums(void)
     CHECK("nobody waits", umcg_segment_sem_waiters(a) == 0 && umcg_segment_sem_waiters(b) == 0);
 }
 
-/* Who is killed while it waits, or when it has been given something that it has not taken: that
- * goes to who waits behind it. */
+/* A process that is killed while it waits, or after it was given something that it has not taken:
+ * the next waiter gets that. */
 enum { VICTIMS = 2 * WAYS };
 
 struct victim {
@@ -587,7 +589,7 @@ static void deaths(void)
     in_runtime(inherits, victims);
 }
 
-/* Who is killed when it has taken something has taken it. */
+/* A process that is killed after it has taken something has taken it. */
 static void takes(void *arg)
 {
     struct world *world = (struct world *)arg;
@@ -604,7 +606,7 @@ static void *replaces(void *arg)
 
     start_party(&party, world, ACQUIRE, 0);
     await_waiters(world, ACQUIRE, 1);
-    umcg_sleep_ns(1200000000); /* as long as it takes to see who died */
+    umcg_sleep_ns(1200000000); /* as long as it takes to see which process died */
     CHECK("nobody gives it back", party.done == 0 && umcg_segment_sem_available(world->a) == 0);
     give(world, ACQUIRE);
     join_party(&party);
@@ -623,7 +625,7 @@ static void taken(void)
     in_runtime(replaces, &world);
 }
 
-/* ---- What is told ---- */
+/* ---- Errors ---- */
 
 /* It is in the inner lock nearly always. */
 enum { LARGE = 256 << 10 };
@@ -737,7 +739,7 @@ static void *corrupt(void *arg)
         start_party(&parties[i], &world, ACQUIRE, i);
     await_waiters(&world, ACQUIRE, 2);
     CHECK("a name of what is in order stays", umcg_segment_forget(segment, "a") == 0);
-    /* The first of the queue is somebody who cannot be. */
+    /* The first entry of the queue is an impossible waiter. */
     MUST(pwrite(umcg_segment_fd(segment), &nobody, sizeof nobody, at + 32) ==
          (ssize_t)sizeof nobody);
     FAILS("release", EBADMSG, umcg_segment_sem_release(world.a, 1));

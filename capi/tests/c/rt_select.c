@@ -40,7 +40,7 @@ static void *fair_or_not(void *arg)
 
     for (int i = 0; i < 300; i++) {
         counts[umcg_select(ops, 2, 0, UMCG_NO_TIMEOUT)]++;
-        /* Whatever takes turns with it. */
+        /* Any wait that takes turns with it. */
         CHECK("the other call", umcg_select(&never, 1, 0, UMCG_POLL) == -1);
         CHECK("one that is unlike", umcg_select(unlike, 2, 0, UMCG_POLL) == 0);
     }
@@ -316,7 +316,7 @@ static void *aborted(void *arg)
     return arg;
 }
 
-/* Ends that come while somebody waits for all of them. */
+/* Ends that come while a caller waits for all of them. */
 static void *all_ends(void *arg)
 {
     Sem go = UMCG_SEM_INIT(0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Semaphores and altsems, between workers and plain threads: what is given is taken once, in order,
- * and by who was there first. */
+/* Semaphores and altsems, between workers and plain threads: each wakeup is taken once, in order,
+ * and by the caller that was there first. */
 #include "runtime.h"
 #include "umcg/sem.h"
 
@@ -120,7 +120,7 @@ static int is_done(struct waiter *waiter)
     return __atomic_load_n(&waiter->done, __ATOMIC_ACQUIRE);
 }
 
-/* Returns when somebody stands in the queue of a strong semaphore that has a wakeup, or `waiter`
+/* Returns when a waiter stands in the queue of a strong semaphore that has a wakeup, or `waiter`
  * has given up already. */
 static void await_waiter(Sem *s, struct waiter *waiter)
 {
@@ -130,8 +130,8 @@ static void await_waiter(Sem *s, struct waiter *waiter)
     }
 }
 
-/* Who wants few does not overtake who wants many; what was given cannot be taken. `thread` says
- * whether the first is a plain thread. */
+/* A waiter that wants few does not overtake one that wants many; wakeups that were given cannot be
+ * taken. `thread` says whether the first waiter is a plain thread. */
 static void order(int thread)
 {
     Sem s = UMCG_SEM_INIT(1);
@@ -166,8 +166,8 @@ static void order(int thread)
     joined(second);
     CHECK("none is left", small.error == 0 && umcg_sem_available(&s) == 0);
 
-    /* The first gives up, perhaps before it is seen to wait: the next is served by what it waited
-     * for. */
+    /* The first gives up, perhaps before it is seen to wait: the next is served with the wakeups it
+     * waited for. */
     upsem(&s);
     large.deadline = in_ms(20);
     large.done = small.done = 0;
@@ -417,7 +417,7 @@ static void *is_cut_short(void *arg)
     return arg;
 }
 
-/* What is released while the worker is aborted is taken by it, or is there still. */
+/* A wakeup released while the worker is aborted is taken by it, or is still there. */
 static void *aborted(void *arg)
 {
     for (int round = 0; round < 40 * CALLS; round++) {
@@ -443,7 +443,7 @@ static void *aborted(void *arg)
     return arg;
 }
 
-/* An aborted worker takes what is there; in a shield it waits. */
+/* An aborted worker takes a saved wakeup; in a shield it waits. */
 static void *shielded(void *arg)
 {
     struct call *call = (struct call *)arg;

@@ -226,7 +226,8 @@ static void dump(umcg_rt_t *rt)
     close(ends[1]);
 }
 
-/* The global runtime cannot be started: what needs it says so and changes nothing, all else works.
+/* The global runtime cannot be started: calls that need it say so and change nothing, all other
+ * calls work.
  */
 static void no_global(void)
 {

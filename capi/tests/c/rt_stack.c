@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the C library says of a worker's stack and processors. With the shared library that holds in
- * workers with storage of their own, too. */
+/* The C library's answers about a worker's stack and processors. With the shared library they also
+ * hold in workers with storage of their own. */
 #include <dlfcn.h>
 #include <sched.h>
 

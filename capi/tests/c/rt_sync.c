@@ -22,7 +22,7 @@ static void counts_once(void)
     times++;
 }
 
-/* ---- Each call, where nobody else is ---- */
+/* ---- Each call, where no other caller is ---- */
 
 static void mutexes(void)
 {
@@ -254,7 +254,7 @@ static void together(function *fn)
     umcg_blocking_end();
 }
 
-/* Whoever polls lets the others have the processor, as there are more kernel threads than
+/* A worker that polls lets the others have the processor, as there are more kernel threads than
  * processors. */
 static void late(void)
 {
@@ -324,7 +324,7 @@ static void *reads_and_writes(void *arg)
     return arg;
 }
 
-/* Each in its turn, which is passed on by a signal to whoever waits, or to all. */
+/* Each in its turn, which is passed on by a signal to one waiter, or to all. */
 static void *takes_turns(void *arg)
 {
     static int next;
@@ -362,8 +362,8 @@ static void *phases(void *arg)
     return arg;
 }
 
-/* What is set is taken by one: an event that is not reset by hand keeps one token, which goes
- * round. */
+/* One waiter takes an event that is set: an event that is not reset by hand keeps one token, which
+ * goes round. */
 static void *one_token(void *arg)
 {
     umcg_op_t ops[2] = {UMCG_HAPPENED(&manual), UMCG_HAPPENED(&zero_event)};
@@ -492,7 +492,7 @@ static void *aborted(void *arg)
     return arg;
 }
 
-/* A lock without a deadline waits on, and so does who does something once. */
+/* A lock without a deadline waits on, and so does a caller that runs a once function. */
 static void waits_in_it(void)
 {
     add(&asked.begun);

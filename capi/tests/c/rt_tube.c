@@ -633,7 +633,7 @@ static void *aborted(void *arg)
     return arg;
 }
 
-/* An aborted worker does what need not wait; tsend and trecv wait on, and so does who is in a
+/* An aborted worker does what need not wait. tsend and trecv wait on, and so does a worker in a
  * shield. */
 static void *waits_on(void *arg)
 {
@@ -670,7 +670,7 @@ static void *shields(void *arg)
     return arg;
 }
 
-/* ---- Freed by who has received the last message ---- */
+/* ---- Freed by the receiver of the last message ---- */
 
 struct request {
     Tube *reply;

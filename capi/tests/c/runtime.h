@@ -74,7 +74,7 @@ static inline uint64_t in_ms(uint64_t ms)
     return check_now(CLOCK_MONOTONIC) + ms * 1000000u;
 }
 
-/* Gives way until *word, which another worker writes, is at least so much. */
+/* Gives way until *word, which another worker writes, is at least this much. */
 static inline void await(int *word, int least)
 {
     while (__atomic_load_n(word, __ATOMIC_ACQUIRE) < least)

@@ -243,7 +243,7 @@ static void arguments(void)
     uth_delete(other); /* neither has run */
 }
 
-/* More stacks than memory: NULL and ENOMEM, and what was made before goes on. */
+/* More stacks than memory: NULL and ENOMEM, and the uths made before go on. */
 static void out_of_memory(void)
 {
     struct rlimit limit;

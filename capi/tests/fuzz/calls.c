@@ -5,8 +5,8 @@
  * header says so: those are made by a child of a fork, which has to say why it aborts. A worker
  * that waits for long is aborted.
  *
- * What is given back is not used any more, objects are not initialised anew while a set may know
- * them, and memory is as large as the call needs: all else is undefined in C.
+ * An object that was given back is not used any more, objects are not initialised anew while a set
+ * may know them, and memory is as large as the call needs: everything else is undefined in C.
  */
 #define _GNU_SOURCE
 #define FUZZ_HAS_NAMES
@@ -45,7 +45,7 @@ static umcg_worker_t *self;
 static uint8_t kept[MOST_STEPS][STEP];
 static int steps;
 
-/* ---- What calls are about ---- */
+/* ---- The objects of calls ---- */
 
 static char buffer[LARGEST * MESSAGES];
 static Sem sems[ROOM];
@@ -578,7 +578,8 @@ static void one(struct input *in)
     const struct call *call = &calls[which];
     if (call->may_be_for_ever && !may_be_for_ever())
         return;
-    /* What is opened is closed in the end; and a plain thread in a section of these is nothing. */
+    /* Everything that is opened is closed in the end; and a plain thread in a section of these has
+     * no effect. */
     if (strcmp(call->name, "umcg_shield_begin") == 0)
         shields += is_worker;
     if (strcmp(call->name, "umcg_shield_end") == 0 && shields)

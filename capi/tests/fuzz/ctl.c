@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * umcg_ctl with any commands from any roles: a server and some other threads and light workers,
- * each of which does steps of its own. In the end the server runs whoever can be run, until all
- * have come to their ends: nothing that was done before may keep them from that.
+ * each of which does steps of its own. In the end the server runs every worker that can be run,
+ * until all have come to their ends: no earlier step may keep them from that.
  */
 #define _GNU_SOURCE
 #include "fuzz.h"
@@ -64,8 +64,8 @@ static void looks_like_events(const uint64_t *events, int size)
     }
 }
 
-/* A call with any arguments. Who is a server never waits for ever, as it is to run the others in
- * the end. */
+/* A call with any arguments. A server never waits for ever, as it is to run the others in the end.
+ */
 static void any_call(struct input *in, int is_worker)
 {
     uint64_t events[8] = {0}, *list = events;
@@ -74,7 +74,7 @@ static void any_call(struct input *in, int is_worker)
     int size = (int)pick(in, 8), result;
     uint64_t time;
 
-    /* Registration as a worker by somebody whom nobody could run would be for ever. */
+    /* Registration as a worker that no server could run would be for ever. */
     if (command == UMCG_REGISTER_WORKER && !is_worker)
         command = UMCG_REGISTER_SERVER;
     time = some_time(in, is_worker && command != UMCG_REGISTER_WORKER);
@@ -119,7 +119,7 @@ static void one_step(struct input *in, int is_worker)
     }
 }
 
-/* Closes what the steps have opened. */
+/* Closes everything that the steps have opened. */
 static void tidy_up(void)
 {
     for (int i = 0; i < STEPS_EACH && umcg_critical_end() == 0; i++)

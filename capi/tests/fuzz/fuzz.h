@@ -7,8 +7,8 @@
  *   fuzz_end     after the last one
  *
  * An input is a sequence of steps of STEP bytes. Each input has a process of its own, which has to
- * end with status 0 within a time. If it does not, the input is made smaller as long as it fails,
- * and is printed, with what it does.
+ * end with status 0 within a time. If it does not, the input is made smaller as long as it still
+ * fails, and is printed, with a description of its steps.
  *
  *   TARGET [-s SECONDS] [-r SEED] [-l LIMIT] [-o FILE] [-k FILE] [-f] [CORPUS...]
  *
@@ -45,7 +45,7 @@
 #define STEP 16
 #define MOST_STEPS 96
 
-/* The bytes of one step; what is read behind its end is 0. */
+/* The bytes of one step; bytes read behind its end are 0. */
 struct input {
     const uint8_t *at, *end;
 };
@@ -78,7 +78,7 @@ static inline uint64_t fuzz_now(clockid_t clock)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Says what is about to be done, if somebody wants to know. */
+/* Prints the next step, if that is asked for. */
 static inline void trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static inline void trace(const char *format, ...)
 {
@@ -97,7 +97,7 @@ static inline void trace(const char *format, ...)
         fuzz_traces = 0;
 }
 
-/* What was promised does not hold: the input fails. */
+/* A promise does not hold: the input fails. */
 #define PROMISED(condition) ((condition) ? (void)0 : fuzz_broken(#condition, __FILE__, __LINE__))
 
 static inline void fuzz_broken(const char *condition, const char *file, int line)
@@ -111,7 +111,7 @@ static inline void fuzz_broken(const char *condition, const char *file, int line
 
 /*
  * A counter of the library's for each edge between its blocks, in pages that are shared with the
- * process of an input: what is in a page with other variables is left out.
+ * process of an input. Counters in a page with other variables are left out.
  */
 static uint8_t *fuzz_counters;
 static size_t fuzz_edges, fuzz_seen_edges;

@@ -42,7 +42,7 @@ LEFT_OUT = {
 # child does not: it may wait without an end.
 FORKED = {"initsem": 0, "upsem": 0, "tsend": 1, "trecv": 1}
 
-# Those that may wait without an end: only where somebody cuts them short.
+# Calls that may wait without an end: only where another flow cuts them short.
 FOR_EVER = {
     "altsems",
     "talt",
@@ -73,7 +73,7 @@ FOR_EVER = {
     "umcg_segment_tube_recv",
 }
 
-# Those that wait without an end whatever anybody does: only with no object.
+# Calls that always wait without an end: only with no object.
 ENDLESS = {
     "umcg_mutex_lock",
     "umcg_rwlock_rdlock",

@@ -4,9 +4,9 @@
  * end, one step after the other, as a small model of them says. A call that the header forbids is
  * made in the child of a fork, which has to abort; or it returns an error, and that is compared.
  *
- * A flow may go on on the other processor after a switch: so no function here looks at errno that
- * also switches. What is left out is what the header does not promise to notice: uths that were
- * deleted.
+ * A flow may continue on the other processor after a switch: so no function that switches also
+ * looks at errno here. Mistakes that the header does not promise to notice are left out: uths that
+ * were deleted.
  */
 #define _GNU_SOURCE
 #include "fuzz.h"
@@ -31,7 +31,7 @@ static int current[VPS];
 
 static uint8_t kept[MOST_STEPS][STEP];
 static int steps, at, over;
-/* Whose turn it is; whose it will be after this step. */
+/* The flow whose turn it is, and the one whose turn it is after this step. */
 static int turn, next_turn;
 static int ranks[VPS];
 
@@ -189,7 +189,7 @@ __attribute__((noinline)) static void switches(struct input *in, int vp, int sel
      * end. */
     if (from == FLOWS && self < VPS)
         from = self;
-    /* What is not there is NULL, and then the caller is not saved. */
+    /* A uth that is not there is NULL, and then the caller is not saved. */
     if (from < FLOWS && flows[from].state == GONE)
         from = self < VPS ? self : FLOWS;
     is_good &= (from == self || from == FLOWS) && (!two || number == ranks[vp]);
@@ -351,7 +351,7 @@ __attribute__((noinline)) static int here(void)
     return rank == ranks[0] ? 0 : 1;
 }
 
-/* What each flow does, until it is to end or all is over. */
+/* The body of each flow, until it is to end or all is over. */
 static void turns(int mark)
 {
     volatile int marks[MARKS];

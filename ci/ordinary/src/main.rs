@@ -1,5 +1,5 @@
-//! What ordinary crates do, in workers with the default stack, or one of so many KiB:
-//! `ordinary [KiB]`. An overflow ends the process with a message.
+//! Typical work of ordinary crates, in workers with the default stack, or with one of this many
+//! KiB: `ordinary [KiB]`. An overflow ends the process with a message.
 //!
 //! Built without optimisation, where frames are largest.
 

@@ -5,8 +5,8 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Returns the program. The build goes into the checkout's own `target`, whatever the environment
-/// says: two checkouts that shared one would end with the same program.
+/// Returns the program. The build goes into the checkout's own `target`, even if the environment
+/// says otherwise: two checkouts that shared one would end with the same program.
 pub(super) fn build(checkout: &Path) -> Result<PathBuf> {
     let checkout = checkout.canonicalize()?;
     eprintln!("building {}", checkout.display());
@@ -41,7 +41,7 @@ pub(super) fn build(checkout: &Path) -> Result<PathBuf> {
     found.with_context(|| format!("{} has no program umcg", checkout.display()))
 }
 
-/// What a line of cargo's says was built, if it is the program.
+/// The path of the built program, if this line of cargo's names it.
 fn program(line: &str) -> Option<PathBuf> {
     let message: Value = serde_json::from_str(line).ok()?;
     let is_it = message["reason"] == "compiler-artifact" && message["target"]["name"] == "umcg";

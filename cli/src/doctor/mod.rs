@@ -1,4 +1,5 @@
-//! `umcg doctor`: what umcg would use of this machine, and what it does where something is missing.
+//! `umcg doctor`: the features of this machine that umcg would use, and its substitute where one is
+//! missing.
 
 mod probe;
 mod runtime;
@@ -33,9 +34,9 @@ enum State {
 struct Finding {
     feature: &'static str,
     state: State,
-    /// What was found.
+    /// The finding.
     detail: String,
-    /// What umcg does with it, or instead.
+    /// Its effect on umcg, or umcg's substitute.
     effect: &'static str,
 }
 

@@ -1,5 +1,5 @@
-//! Tries each feature, harmlessly: what a kernel says about itself and what it lets this process do
-//! are two things.
+//! Tries each feature, harmlessly: a kernel may report a feature and still not let this process use
+//! it.
 
 use super::{Finding, State};
 use std::fs;
@@ -48,7 +48,7 @@ pub(super) fn finding(
     }
 }
 
-/// A file of one line, or what stands in for it.
+/// The contents of a file of one line, or a substitute.
 fn line(path: &str) -> Option<String> {
     fs::read_to_string(path)
         .ok()
@@ -128,7 +128,7 @@ fn guard_markers() -> Finding {
     let mut error = io::Error::last_os_error();
     let mut works = false;
     if map != libc::MAP_FAILED {
-        // SAFETY: the mapping just made, which nobody uses.
+        // SAFETY: the mapping just made, which no other thread uses.
         works = unsafe { libc::madvise(map, LENGTH, MADV_GUARD_INSTALL) } == 0;
         error = io::Error::last_os_error();
         // SAFETY: as above.
@@ -253,7 +253,7 @@ fn futex_waitv() -> Finding {
 
 fn syscall_user_dispatch() -> Finding {
     const PR_SET_SYSCALL_USER_DISPATCH: libc::c_int = 59;
-    // SAFETY: turns off what is off.
+    // SAFETY: turns off a feature that is off.
     let rc = unsafe { libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0) };
     let name = "syscall user dispatch";
     if rc == 0 {
@@ -309,7 +309,7 @@ fn perf_event(config: u64, flags: u64) -> io::Result<()> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: just opened, and nobody else's.
+    // SAFETY: just opened, and owned by this function only.
     unsafe { libc::close(fd as libc::c_int) };
     Ok(())
 }
@@ -381,7 +381,7 @@ fn enter_a_ring() -> Result<(), (&'static str, io::Error)> {
     if ring < 0 {
         return Err(("io_uring_setup", io::Error::last_os_error()));
     }
-    // SAFETY: just made, and nobody else's.
+    // SAFETY: just made, and owned by this function only.
     let ring = unsafe { OwnedFd::from_raw_fd(ring as libc::c_int) };
     // SAFETY: hands over nothing and waits for nothing.
     let entered = unsafe {
@@ -417,7 +417,7 @@ fn fine_waits() -> Finding {
             "there is no runtime without epoll",
         );
     }
-    // SAFETY: just made, and nobody else's.
+    // SAFETY: just made, and owned by this function only.
     let set = unsafe { OwnedFd::from_raw_fd(set) };
     let mut event = libc::epoll_event { events: 0, u64: 0 };
     let at_once = libc::timespec {
@@ -461,7 +461,7 @@ fn pidfds() -> Finding {
             "children are looked for at intervals of up to 20 ms",
         );
     }
-    // SAFETY: just made, and nobody else's.
+    // SAFETY: just made, and owned by this function only.
     drop(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) });
     finding(
         name,

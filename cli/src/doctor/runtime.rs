@@ -1,4 +1,4 @@
-//! What the runtime would use, tried by means of a runtime where there is no other way to know.
+//! The runtime's choices, found by means of a runtime where there is no other way to know.
 
 use super::probe::finding;
 use super::{Finding, State};
