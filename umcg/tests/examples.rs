@@ -1,4 +1,4 @@
-//! Runs the examples, briefly, and looks at what they print. How fast they are is not tested.
+//! Runs the examples, briefly, and looks at their output. How fast they are is not tested.
 //!
 //! `cargo test` builds them along with the tests, unless it is told which targets to build; then
 //! they are built here.
@@ -242,7 +242,7 @@ fn own_scheduler() {
         number_before(&lines[0], "turns"),
         number_before(lines[0].split_once(',').unwrap().1, "turns"),
     );
-    // Three times as many, but for the one that gives way, and luck.
+    // Three times as many, except for the one that gives way, and luck.
     assert!(few > 0 && (2 * few..4 * few).contains(&many), "{lines:?}");
 }
 

@@ -186,7 +186,7 @@ fn many_files_at_once() {
     });
 }
 
-/// What is no plain file: a pipe has no position and is not in the page cache.
+/// A file that is not plain: a pipe has no position and is not in the page cache.
 #[test]
 fn a_pipe_is_waited_for() {
     everywhere(|| {

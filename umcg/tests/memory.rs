@@ -1,5 +1,5 @@
-//! What workers cost in memory, and what happens when that ends. Each measurement is made in a
-//! process of its own.
+//! The memory that workers need, and the behaviour when there is no more. Each measurement is made
+//! in a process of its own.
 //!
 //! `UMCG_MEMORY_WORKERS` is how many idle light workers are measured; 200,000 where it is not set.
 
@@ -11,7 +11,7 @@ use umcg::{Error, Event, Ready, Server, WorkerId};
 
 /// Names the measurement for the process that makes it.
 const MEASURE: &str = "UMCG_TEST_MEASURE";
-/// What an idle light worker may cost, in bytes.
+/// The most memory an idle light worker may need, in bytes.
 const BYTES_A_WORKER: usize = 4600;
 
 /// Past the test runner, which would keep the words to itself.
@@ -149,7 +149,7 @@ fn guards_are_markers() -> bool {
     let (access, kind) = (ProtFlags::READ, MapFlags::PRIVATE);
     // SAFETY: a new page, wherever there is room.
     let page = unsafe { mmap_anonymous(std::ptr::null_mut(), 4096, access, kind) }.unwrap();
-    // SAFETY: the page is ours, and nobody touches it.
+    // SAFETY: the page is ours, and no other thread touches it.
     unsafe { libc::madvise(page, 4096, GUARD_INSTALL) == 0 }
 }
 
@@ -219,7 +219,7 @@ fn until_mappings_end() {
     }
 }
 
-/// Without guard markers the number of stacks is bounded, with an error that says by what, and the
+/// Without guard markers the number of stacks is bounded. The error names the bound, and the
 /// program keeps mappings for itself.
 #[test]
 fn the_end_of_mappings_is_an_error() {

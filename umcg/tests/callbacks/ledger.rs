@@ -1,15 +1,15 @@
-//! What is made, and how often each was dropped.
+//! The values that are made, and how often each was dropped.
 
 use crate::trap::{Point, Trap};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Never freed: what is dropped twice is counted, and no more.
+/// Never freed: a value that is dropped twice is counted, and no more.
 #[derive(Default)]
 pub(crate) struct Ledger {
     drops: Mutex<Vec<u8>>,
-    /// Others make and drop things, too, as long as they like.
+    /// Others make and drop things, too, at any time.
     has_others: AtomicBool,
 }
 
@@ -86,7 +86,7 @@ impl<const BYTES: usize> Drop for Thing<BYTES> {
     }
 }
 
-/// The checks themselves find what they are for.
+/// The checks themselves find the faults they are for.
 #[test]
 fn what_is_wrong_is_found() {
     let wrong = |bad: fn(Thing)| {

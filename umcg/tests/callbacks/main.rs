@@ -1,9 +1,9 @@
-//! Code of the program's at a bad moment: every public operation of `tube`, `select`, `sync`, `rt`,
+//! Code of the program's at a bad moment. Every public operation of `tube`, `select`, `sync`, `rt`,
 //! `nt`, `futex` and `segment` that runs such code (wakers, destructors, clones, objects of one's
 //! own, closures, iterators) is tried with each bad callback there is, at each point where one may
-//! be called, in workers of both kinds and in plain threads. Then everything is counted: what was
-//! made was dropped once, nobody stands in a queue, nothing hangs, and whoever was to be called
-//! was.
+//! be called, in workers of both kinds and in plain threads. Then everything is counted: each value
+//! was dropped once, no queue has a waiter, nothing hangs, and every callback that was due was
+//! called.
 //!
 //! The rule that this is about: `umcg/src/rt/base/last.rs`. The operations are tables
 //! (`tubes::rows`, `selects::HOWS`, `syncs::ROWS`, `runtimes::ROWS`, `servers::ROWS`,

@@ -1,11 +1,11 @@
 //! `nt`, `futex`, `segment`. Their objects hold no values of the program's, and are given no
 //! closures and no wakers: they have words and numbers, and messages that are plain copies, without
-//! destructors. So what waits, wakes, sends, receives or counts there runs none of the program's
-//! code. What does is in the table below, and nothing else:
+//! destructors. So waiting, waking, sending, receiving and counting there run none of the program's
+//! code. The operations that do run such code are in the table below, and no others:
 //!
-//! - what collects or extends a `WaitSet` asks an iterator;
-//! - what makes or opens a segment asks for a path, or for a descriptor;
-//! - what shows an object (`Debug`) writes to something of the program's;
+//! - collecting or extending a `WaitSet` asks an iterator;
+//! - making or opening a segment asks for a path, or for a descriptor;
+//! - showing an object (`Debug`) writes to something of the program's;
 //! - the mutexes of `nt` that a worker has left are abandoned when its worker-locals are dropped,
 //!   between the program's own, which may use objects of `nt` themselves.
 
@@ -36,7 +36,7 @@ fn words<'a>(w: &World, words: &'a [AtomicU32]) -> impl Iterator<Item = futex::W
     })
 }
 
-/// What becomes a path, or a descriptor.
+/// A value that becomes a path, or a descriptor.
 struct Given<T> {
     value: T,
     trap: &'static Trap,
@@ -109,7 +109,7 @@ impl Drop for File {
     }
 }
 
-/// A segment is in order, and nobody has left anything in it.
+/// A segment is in order, and no waiter is left in it.
 fn is_usable(segment: &Segment) {
     let semaphore = segment.semaphore("s", 1).unwrap();
     assert_eq!(
@@ -122,7 +122,7 @@ fn is_usable(segment: &Segment) {
     );
 }
 
-/// Not all processes for which there is room, and of those only who has it open.
+/// Not all processes for which there is room, and of those only the ones that have it open.
 fn has_room_for_all_but(segment: &Segment, open: usize) {
     let again = || Segment::open(segment.as_fd().try_clone_to_owned().unwrap());
     let all: Vec<_> = std::iter::from_fn(|| again().ok()).collect();
@@ -143,7 +143,7 @@ umcg::worker_local! {
     static LAST: RefCell<Vec<Late>> = RefCell::new(Vec::new());
 }
 
-/// Takes a mutex when it is dropped, and what else it has is bad.
+/// Takes a mutex when it is dropped, and its other member is bad.
 struct Late(
     nt::Mutex,
     #[allow(dead_code, reason = "it is dropped")] Thing,
@@ -192,7 +192,7 @@ const ROWS: &[Row] = &[
         assert!(
             (2..=words.len()).contains(&set.len()) && (ended.is_none() || set.len() == words.len())
         );
-        // What there is of it is a set like any other.
+        // The elements that were added are a set like any other.
         let last = set.len() - 1;
         words[last].store(1, Relaxed);
         assert_eq!(

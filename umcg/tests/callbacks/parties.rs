@@ -1,4 +1,4 @@
-//! Who runs a scenario: a plain thread, or a worker.
+//! The party that runs a scenario: a plain thread, or a worker.
 
 use crate::ledger::Ledger;
 use crate::support::{self, Kind, say, silence_what_is_expected};
@@ -10,7 +10,7 @@ use umcg::{JoinError, JoinHandle, Runtime};
 /// If it is set each case is named before it is tried: for those that hang.
 const SAY: &str = "UMCG_CALLBACKS_SAY";
 
-/// The party that runs a scenario, as one who may abort it.
+/// The party that runs a scenario, with the means to abort it.
 #[derive(Clone, Default)]
 pub(crate) struct Myself(Arc<Mutex<Option<JoinHandle<()>>>>);
 
@@ -133,8 +133,8 @@ pub(crate) fn each<C: Clone + Send + 'static>(
     );
 }
 
-/// Calls what may panic or be cut short by a bad callback, and goes on with what it is not to blame
-/// for.
+/// Makes a call that may panic or be cut short by a bad callback, and goes on with the errors it is
+/// not to blame for.
 pub(crate) fn forgive<R>(bad: Bad, f: impl FnOnce() -> R) -> Option<R> {
     match catch_unwind(AssertUnwindSafe(f)) {
         Ok(result) => Some(result),

@@ -21,7 +21,7 @@ impl World {
         self.trap.at(Point::Call);
     }
 
-    /// Whether what is bad is this, each time or once.
+    /// Whether the bad callback is this one, each time or once.
     pub(crate) fn panics_at(&self, point: Point) -> bool {
         self.trap.is_at(point) && matches!(self.bad, Bad::Panics | Bad::Panic)
     }
@@ -35,7 +35,7 @@ impl World {
     }
 }
 
-/// What it is, and what is done and looked at.
+/// Its name, its work and its checks.
 pub(crate) type Row = (&'static str, fn(&World));
 
 pub(crate) fn all(name: &'static str, rows: &[Row]) {

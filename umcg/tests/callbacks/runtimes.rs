@@ -1,7 +1,7 @@
-//! `rt`: what workers run, what futures do, what is dropped with them; and sections (`blocking`,
-//! `critical`, `shielded`, `timeout`). What takes no code of the program's has no row: `park`,
-//! `sleep`, `yield_now`, `hand_over`, `checkpoint`, `abort`, `Handle`, `RuntimeHandle::dump`,
-//! `trim`.
+//! `rt`: the closures of workers, the polls of futures, and the values dropped with them; and
+//! sections (`blocking`, `critical`, `shielded`, `timeout`). Functions that take no code of the
+//! program's have no row: `park`, `sleep`, `yield_now`, `hand_over`, `checkpoint`, `abort`,
+//! `Handle`, `RuntimeHandle::dump`, `trim`.
 
 use crate::ledger::{Ledger, Thing};
 use crate::parties::{each, forgive};
@@ -33,11 +33,11 @@ impl Code {
         Thing::new(self.ledger, self.trap)
     }
 
-    /// What the worker runs: something of its own, and the bad callback.
+    /// The worker's body: something of its own, and the bad callback.
     fn run(self) -> Thing {
         let own = self.thing();
         self.trap.at(Point::Call);
-        // Not at the end: what a function returns is lost where a destructor of its own unwinds.
+        // Not at the end: a function's result is lost if a destructor of its own unwinds.
         drop(own);
         self.thing()
     }
@@ -52,7 +52,8 @@ impl World {
     }
 }
 
-/// What came of a worker is dropped by who joins it; its panic is that of the callback.
+/// The result of a worker is dropped by the caller that joins it; its panic is that of the
+/// callback.
 fn join(worker: JoinHandle<Thing>) {
     drop(join_any(worker));
 }
@@ -61,7 +62,7 @@ fn join_any<R>(worker: JoinHandle<R>) -> R {
     worker.join().unwrap_or_else(|error| error.resume_unwind())
 }
 
-/// A worker that is aborted, also if who made it unwinds before.
+/// A worker that is aborted, also if its maker unwinds before.
 struct Aborted<R>(Option<JoinHandle<R>>);
 
 impl<R> Aborted<R> {
@@ -109,7 +110,7 @@ fn section(f: impl FnOnce()) {
     ended.unwrap_or_else(|panic| resume_unwind(panic));
 }
 
-/// A scope with a worker that nobody joins: its panic is the scope's.
+/// A scope with a worker that is never joined: its panic is the scope's.
 fn left_to_its_scope(code: Code, spawn: impl for<'s> FnOnce(&'s Scope<'s, '_>)) {
     let thing = code.thing();
     let ended = catch_unwind(AssertUnwindSafe(|| umcg::scope(spawn)));
@@ -120,7 +121,7 @@ fn left_to_its_scope(code: Code, spawn: impl for<'s> FnOnce(&'s Scope<'s, '_>)) 
     });
 }
 
-/// A worker of a runtime of its own, which the callback drops if that is what is bad.
+/// A worker of a runtime of its own, which the callback drops if that is the bad step.
 fn in_a_runtime_that_goes(code: Code, kind: Kind) {
     let runtime = Runtime::builder().servers(1).name("own").build().unwrap();
     let go = Arc::new(AtomicBool::new(false));
@@ -520,7 +521,7 @@ fn what_workers_run() {
             trap.arm();
             forgive(bad, || (ROWS[case.0].1)(world.code()));
             trap.disarm();
-            // What was detached ends by itself; a party that was aborted does not wait for it.
+            // A detached worker ends by itself; a party that was aborted does not wait for it.
             ledger.settle();
         },
         |case| format!("{case:?}"),

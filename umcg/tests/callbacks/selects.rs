@@ -1,5 +1,5 @@
 //! `select`: every kind of operation, none of which is ready, beside an object of the program's
-//! whose code is bad; then all of them are looked at whether they are as if nobody had asked.
+//! whose code is bad. Then each operation is checked to have had no effect.
 
 use crate::ledger::{Ledger, Thing};
 use crate::parties::{Myself, each, forgive};
@@ -44,7 +44,7 @@ impl Waitable for Object {
 
 type Dyn<'a> = Box<dyn Selectable + 'a>;
 
-/// How to wait for operations, the bad one among them. What is given comes meanwhile, or before.
+/// How to wait for operations, the bad one among them. The gift comes meanwhile, or before.
 type How = fn(Vec<Dyn<'_>>, &Arc<Object>);
 
 fn give(object: &Object) {
@@ -138,8 +138,8 @@ const HOWS: &[(&str, How)] = &[
     }),
 ];
 
-/// An iterator that is bad at its last element, when it has given out what is bad itself. What it
-/// has is dropped there: what a function returns is lost where it unwinds at its end.
+/// An iterator that is bad at its last element, after it has given out the bad element itself. Its
+/// elements are dropped there: a function's result is lost if it unwinds at its end.
 fn asked<'a>(operations: Vec<Dyn<'a>>, object: &Arc<Object>) -> impl Iterator<Item = Dyn<'a>> {
     let (trap, last) = (object.trap, operations.len() - 1);
     let mut own = Some(Thing::<0>::new(object.ledger, object.trap));
@@ -182,7 +182,7 @@ fn cases(bad: Bad) -> Vec<Case> {
     cases
 }
 
-/// What the callback does that comes back to the same objects.
+/// The call by which the callback comes back to the same objects.
 fn reenter(object: &Arc<Object>, semaphore: &Semaphore, event: &Event) {
     let _ = (
         object.try_take(),
@@ -233,7 +233,7 @@ fn scenario(case: &Case, bad: Bad, ledger: &'static Ledger, myself: &Myself) {
         (HOWS[case.how].1)(operations, &object);
     });
     trap.disarm();
-    // As if nobody had asked.
+    // The operation has had no effect.
     drop(guard);
     assert!(mutex.try_lock().is_some());
     let sent = sender.try_send(Thing::new(ledger, trap));

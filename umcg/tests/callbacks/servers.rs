@@ -1,14 +1,14 @@
-//! What the threads of a runtime call: a scheduler, `on_stall`, `on_deadlock`; what is kept per
-//! server; and the workers of a program's own servers.
+//! The callbacks that the threads of a runtime call: a scheduler, `on_stall`, `on_deadlock`; values
+//! kept per server; and the workers of a program's own servers.
 //!
 //! Not everything can be bad here:
 //!
 //! - A scheduler's function that panics ends the process, as does a worker of a program's own
 //!   servers (`rt/faulty_schedulers.rs`, `planted.rs`).
-//! - `Scheduler::ready` may be called by anybody, who would wait for the very worker that it is
-//!   given, so it does not drop its runtime.
-//! - What is given to `PerServer::own`, `other` and `try_other` may not wait, and each keeps others
-//!   from the value meanwhile: to come back to it by `other` would be to wait for itself.
+//! - `Scheduler::ready` may be called by any thread. A thread that dropped the runtime there would
+//!   wait for the very worker that the scheduler is given, so this is not tried.
+//! - A function given to `PerServer::own`, `other` and `try_other` may not wait, and each keeps
+//!   others from the value meanwhile: to come back to it by `other` would be to wait for itself.
 //! - `start`, `has_slots` and `is_ranked` are called before there is a runtime.
 
 use crate::ledger::Thing;
@@ -196,7 +196,7 @@ fn scheduled(w: &World, function: Function) {
     if w.panics_at(Point::Call) && function != Function::Own {
         return;
     }
-    // What is done there may not wait.
+    // A callback there may not wait.
     if w.trap.does(Bad::Waits) && function == Function::Own {
         return;
     }
@@ -221,7 +221,7 @@ fn scheduled(w: &World, function: Function) {
     });
 }
 
-/// What is kept for a server. How much there is is asked of it, which may be what is bad.
+/// A value kept for a server. Its size is asked of it, and that may be the bad callback.
 struct Value {
     bad: Option<&'static Trap>,
     _own: Thing,
@@ -245,9 +245,9 @@ impl Load for Value {
     }
 }
 
-/// What comes to a value of another server: the function that is given to it is bad, or the value.
+/// An operation on a value of another server: the function given to it is bad, or the value.
 fn others(w: &World, enters: impl Fn(&PerServer<Value>, &mut dyn FnMut())) {
-    // What is done there may not wait.
+    // A callback there may not wait.
     if w.trap.does(Bad::Waits) {
         return;
     }

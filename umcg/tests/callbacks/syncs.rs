@@ -1,6 +1,6 @@
-//! `sync`: what is given a closure, and what has a value. Semaphores, events, barriers, wait
-//! groups, and locks as such run nothing of the program's; that they are waited for beside what
-//! does is `selects`.
+//! `sync`: the operations that are given a closure, and the objects that have a value. Semaphores,
+//! events, barriers, wait groups, and locks as such run nothing of the program's. `selects` waits
+//! for them beside objects that do.
 
 use crate::ledger::Thing;
 use crate::rows::{self, Row, World};

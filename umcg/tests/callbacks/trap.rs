@@ -1,4 +1,4 @@
-//! Bad callbacks: where they are called, and what they do.
+//! Bad callbacks: where they are called, and their effects.
 
 use crate::parties::Myself;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex};
 use std::task::{RawWaker, RawWakerVTable, Waker};
 use std::time::Duration;
 
-/// What a callback does, the first time that it is called.
+/// The effect of a callback, the first time that it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bad {
     Panics,
     /// Each time.
     Panic,
-    /// Uses what it is called by.
+    /// Uses the object that calls it.
     Reenters,
-    /// Drops what keeps the object.
+    /// Drops the owner of the object.
     Drops,
     /// Asks the worker that it is called in to end.
     Aborts,
@@ -44,8 +44,8 @@ pub(crate) enum Point {
 }
 
 impl Point {
-    /// Whether what is done there each time may panic each time: not where the language ends the
-    /// process for that.
+    /// Whether a callback that runs there each time may panic each time: not where the language
+    /// ends the process for that.
     pub(crate) fn may(self, bad: Bad) -> bool {
         bad != Bad::Panic || matches!(self, Point::Wake | Point::Call)
     }
@@ -82,21 +82,21 @@ impl Trap {
         Trap::new(Point::Call, Bad::Waits, &Myself::default())
     }
 
-    /// What uses the object, if that is what is bad.
+    /// The user of the object, if that is the bad effect.
     pub(crate) fn reenters(&self, action: impl FnMut() + Send + 'static) {
         if self.bad == Bad::Reenters {
             *self.reenter.lock().unwrap() = Some(Box::new(action));
         }
     }
 
-    /// What keeps the object, if that is what is bad.
+    /// The owner of the object, if that is the bad effect.
     pub(crate) fn holds(&self, held: impl Send + 'static) {
         if self.bad == Bad::Drops {
             self.held.lock().unwrap().push(Box::new(held));
         }
     }
 
-    /// What keeps the object, which the callback is to drop if that is what is bad; otherwise it
+    /// The owner of the object. The callback is to drop it if that is the bad effect; otherwise it
     /// stays with the caller.
     pub(crate) fn lends<T: Send + 'static>(&self, held: T) -> Option<T> {
         if self.bad == Bad::Drops {

@@ -15,7 +15,7 @@ use std::time::Instant;
 use umcg::select::{Operation, Select, Selectable, Set};
 use umcg::tube::{Receiver, Sender, tube};
 
-/// What an operation finds.
+/// The state in which an operation finds the tube.
 struct World<const N: usize> {
     sender: Option<Sender<Thing<N>>>,
     receiver: Option<Receiver<Thing<N>>>,
@@ -46,14 +46,14 @@ impl<const N: usize> World<N> {
     }
 }
 
-/// Who stands there when the operation comes.
+/// The waiter that stands there when the operation comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stand {
     /// Two futures that want to receive.
     Receivers,
     /// Two that want to send, the tube being full.
     Senders,
-    /// Nobody; the tube is full.
+    /// No waiter; the tube is full.
     Nobody,
 }
 use Stand::{Nobody, Receivers, Senders};
@@ -66,7 +66,7 @@ struct Row<const N: usize> {
     operation: fn(&mut World<N>),
 }
 
-/// Each operation. What comes of it belongs to the caller, who drops it.
+/// Each operation. Its result belongs to the caller, who drops it.
 macro_rules! rows {
     ($($name:literal, $stand:expr, $without_room:literal: |$w:ident| $operation:expr;)*) => {
         fn rows<const N: usize>() -> Vec<Row<N>> {
@@ -197,7 +197,7 @@ rows! {
     "Set, sending", [Receivers], true: |w| {
         let mut set = Set::new([w.tx().sending(w.thing())]);
         let waited = catch_unwind(AssertUnwindSafe(|| set.wait()));
-        // It was done nevertheless; what is next is sent next.
+        // It was done nevertheless; the next message is sent next.
         let next = set.get_mut(0).replace(w.thing());
         let again = catch_unwind(AssertUnwindSafe(|| set.wait_timeout(HOUR)));
         (set, waited, next, again)
@@ -328,7 +328,7 @@ rows! {
 /// Futures that stand in a tube, each with the number of its calls.
 type Standing<'a> = Vec<(Box<dyn Future<Output = ()> + Unpin + 'a>, Arc<AtomicUsize>)>;
 
-/// One operation, and what it finds.
+/// One operation, and the state it finds.
 #[derive(Clone, Debug)]
 struct Case {
     row: usize,

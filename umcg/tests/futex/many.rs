@@ -63,7 +63,8 @@ fn an_empty_list_is_refused() {
     );
 }
 
-/// Who is woken learns where; the others stand nowhere any more, or are passed over.
+/// A woken waiter learns where it was woken; the others stand in no queue any more, or are passed
+/// over.
 #[test]
 fn the_index_of_one_that_was_woken() {
     over("the index", |runtime, kind| {
@@ -251,7 +252,7 @@ fn a_forgotten_set() {
     assert_eq!(waiter.join().unwrap(), Ok(()));
 }
 
-/// Who waits for many words is woken in place of being moved to another, which is none of them.
+/// A waiter for many words is woken in place of being moved to another word, which is none of them.
 #[test]
 fn who_waits_for_many_is_not_moved() {
     over("many are not moved", |runtime, kind| {

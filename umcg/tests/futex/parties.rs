@@ -1,4 +1,4 @@
-//! Who waits: workers and threads alike.
+//! The waiters: workers and threads alike.
 
 use crate::support::Kind;
 use std::sync::atomic::{AtomicU32, Ordering::*};

@@ -18,8 +18,7 @@ fn words(count: usize) -> &'static [AtomicU32] {
     let memory =
         unsafe { mmap_anonymous(std::ptr::null_mut(), 4 * count, access, MapFlags::SHARED) }
             .unwrap();
-    // SAFETY: so many zeros, which are words, in pages that stay; all who have them have them as
-    // atomics.
+    // SAFETY: this many zeros, which are words, in pages that stay; every user has them as atomics.
     unsafe { std::slice::from_raw_parts(memory.cast(), count) }
 }
 
@@ -101,7 +100,7 @@ fn turns_with_another_process() {
 }
 
 /// Counters that other processes add to, some shared and some of this process alone; by one wait,
-/// whatever the mixture.
+/// with any mixture.
 #[test]
 fn nothing_is_lost_between_processes() {
     const EACH: u32 = 40;
@@ -162,8 +161,8 @@ fn nothing_is_lost_between_processes() {
     });
 }
 
-/// Woken without a change of the word: the index of that one, by whoever waits in the kernel. Not
-/// where somebody looks now and then.
+/// Woken without a change of the word: each waiter in the kernel gets the index of that word. Not
+/// where a waiter looks now and then.
 #[test]
 fn the_index_of_one_that_was_woken() {
     over("the index", |runtime, kind| {
@@ -185,7 +184,7 @@ fn the_index_of_one_that_was_woken() {
     });
 }
 
-/// Those who wait for a word as one of this process, and as one that is shared, do not meet.
+/// Waiters for a word as one of this process, and waiters for it as a shared one, do not meet.
 #[test]
 fn two_kinds_of_words() {
     over("two kinds", |runtime, kind| {
@@ -218,7 +217,8 @@ fn some_are_woken_and_some_are_moved() {
     });
 }
 
-/// Workers that wait for shared words can be cut like any others, and leave nobody in the kernel.
+/// Workers that wait for shared words can be cut short like any others, and leave no waiter in the
+/// kernel.
 #[test]
 fn waits_that_are_cut() {
     over("cut shared waits", |runtime, kind| {
@@ -243,7 +243,7 @@ fn waits_that_are_cut() {
     });
 }
 
-/// A wake-up for who is cut short in the same moment goes to the next one.
+/// A wake-up for a waiter that is cut short in the same moment goes to the next one.
 #[test]
 fn a_wake_up_outlives_who_is_cut() {
     over("outlives", |runtime, kind| {

@@ -47,7 +47,7 @@ fn a_deadline_passes() {
     });
 }
 
-/// So many parties that wait for a word, one after the other; each tells its number when it goes
+/// This many parties that wait for a word, one after the other; each tells its number when it goes
 /// on.
 fn queue(
     runtime: &Runtime,

@@ -1,5 +1,5 @@
-//! The rows of the table that say no more than "the carrier": what is changed there stays there,
-//! and other kernel threads have what they had.
+//! The rows of the table that say only "the carrier": a change there stays there, and other kernel
+//! threads keep their values.
 
 use crate::crowd::{on_server, with_server};
 use crate::rows::{change_and_see, runtime, status};
@@ -12,7 +12,7 @@ use umcg_core::raw::threads_move;
 
 const LONG: Duration = Duration::from_millis(20);
 
-/// As [`change_and_see`], for what cannot be taken back. In a process of its own.
+/// As [`change_and_see`], for changes that cannot be undone. In a process of its own.
 #[track_caller]
 fn change_for_good_and_see(test: &str, change: fn(), see: fn() -> String) {
     if !is_child(test) {
@@ -184,7 +184,7 @@ fn a_personality() {
     change_and_see(change, see);
 }
 
-/// Where the kernel writes when a kernel thread ends: what joins of the C library wait for.
+/// Where the kernel writes when a kernel thread ends: joins of the C library wait for it.
 #[test]
 fn the_word_that_is_cleared_at_the_end() {
     const PR_GET_TID_ADDRESS: c_int = 40;
@@ -372,7 +372,7 @@ fn clock_of_storage() -> Option<Duration> {
 
 fn usage() -> Duration {
     let mut usage = MaybeUninit::<libc::rusage>::uninit();
-    // SAFETY: writes what was used.
+    // SAFETY: writes the value that was used.
     ends_well(unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) });
     // SAFETY: written.
     let usage = unsafe { usage.assume_init() };

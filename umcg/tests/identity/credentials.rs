@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::time::{Duration, Instant};
 use umcg::Runtime;
 
-/// Nobody in particular.
+/// An unprivileged user.
 const USER: u32 = 23459;
 const GROUPS: [u32; 2] = [4242, 4343];
 
@@ -50,7 +50,7 @@ fn change() {
     // SAFETY: no precondition.
     let user = unsafe { libc::getuid() };
     if !am_root() {
-        // SAFETY: no precondition; to what it is.
+        // SAFETY: no precondition; sets the present value again.
         return succeeds("setuid", unsafe { libc::setuid(user) });
     }
     // SAFETY: the list has that many.
@@ -79,7 +79,7 @@ fn change() {
     // SAFETY: no precondition.
     succeeds("setuid", unsafe { libc::setuid(USER) });
     changed();
-    // SAFETY: no precondition; what is not permitted is not permitted to anyone.
+    // SAFETY: no precondition; a change that is not permitted is not permitted to any thread.
     assert_eq!(unsafe { libc::setuid(0) }, -1);
     assert_eq!(
         std::io::Error::last_os_error().raw_os_error(),
@@ -208,8 +208,8 @@ fn changed_by_a_thread_worker_that_blocks() {
     );
 }
 
-/// Changes to what it is, in many places at once, while workers come and go between home, servers
-/// and helpers, and are preempted.
+/// Changes to the present values, in many places at once, while workers come and go between home,
+/// servers and helpers, and are preempted.
 #[test]
 fn changed_again_and_again() {
     const TIMES: usize = 30;
@@ -223,7 +223,7 @@ fn changed_again_and_again() {
         for _ in 0..TIMES {
             // SAFETY: no precondition.
             let user = unsafe { libc::getuid() };
-            // SAFETY: no precondition; to what it is.
+            // SAFETY: no precondition; sets the present value again.
             succeeds("setuid", unsafe { libc::setuid(user) });
         }
     };

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::time::Duration;
 use umcg::{Event, JoinHandle, Ready, Runtime, Server, Worker, WorkerId};
 
-/// The thread worker that nobody runs.
+/// The thread worker that no server runs.
 const LEFT_ALONE: u64 = 3;
 /// Servers beside the runtime's: one for the worker that computes, one for the test's, one that is
 /// idle.
 const SERVERS: usize = 3;
 
-/// What all of the crowd look at.
+/// The state that all of the crowd look at.
 #[derive(Default)]
 struct Shared {
     over: AtomicBool,
@@ -79,9 +79,9 @@ pub(crate) struct Crowd {
 }
 
 impl Crowd {
-    /// All that there is: plain threads; a runtime's servers and its watch; helpers that carry a
-    /// worker, and such that wait for one; homes of thread workers that are away, at home, and run
-    /// by nobody; servers of the program's own, at work and idle.
+    /// All kinds of threads: plain threads; a runtime's servers and its watch; helpers that carry a
+    /// worker, and helpers that wait for one; homes of thread workers that are away, at home, and
+    /// run by no server; servers of the program's own, at work and idle.
     pub(crate) fn gather() -> Crowd {
         let runtime = Runtime::builder().servers(3).build().unwrap();
         let mut crowd = Crowd {

@@ -26,8 +26,8 @@ fn helpers() -> usize {
     threads("umcg-helper").len()
 }
 
-/// Many workers block at once for a while each, and until so many helpers were seen; tells how many
-/// there were at most, and how long it took.
+/// Many workers block at once for a while each, and until this many helpers were seen. Returns the
+/// most helpers at one time, and how long it took.
 fn crowd(runtime: &Runtime, workers: usize, bound: usize) -> (usize, Duration) {
     let (start, are_seen) = (Instant::now(), flag());
     let nap = || {

@@ -1,5 +1,5 @@
-//! What the kernel keeps for a thread: `docs/identity.md` has a row for each, and here is a test
-//! for each row.
+//! State that the kernel keeps for a thread: `docs/identity.md` has a row for each, and here is a
+//! test for each row.
 
 mod carriers;
 mod credentials;

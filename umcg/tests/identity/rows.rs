@@ -1,5 +1,4 @@
-//! The rows of the table that are the kernel's or the C library's doing: what a worker may expect
-//! of them.
+//! The rows of the table that are the kernel's or the C library's doing, as a worker sees them.
 
 use crate::crowd::{on_server, with_server};
 use crate::support::{Kind, eventually};
@@ -21,7 +20,7 @@ pub(crate) fn runtime() -> Runtime {
         .unwrap()
 }
 
-/// What the kernel says of the calling kernel thread.
+/// The kernel's status of the calling kernel thread.
 pub(crate) fn status(key: &str) -> String {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with(key)).unwrap();
@@ -211,7 +210,7 @@ impl Mutex {
         // SAFETY: zeros are one.
         let mutex = Arc::new(Mutex(UnsafeCell::new(unsafe { std::mem::zeroed() })));
         assert_eq!(
-            // SAFETY: nobody uses it yet.
+            // SAFETY: no thread uses it yet.
             unsafe { libc::pthread_mutex_init(mutex.0.get(), attributes.as_ptr()) },
             0
         );

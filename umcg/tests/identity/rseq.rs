@@ -28,7 +28,7 @@ fn area() -> Option<usize> {
     Some(umcg_core::context::thread_pointer().wrapping_add_signed(offset))
 }
 
-/// What the area says: a processor, or a negative number.
+/// The value in the area: a processor, or a negative number.
 fn cpu_of(area: usize) -> i32 {
     // SAFETY: the second half-word of an area of the caller's.
     unsafe { std::ptr::with_exposed_provenance::<i32>(area + 4).read_volatile() }
@@ -153,7 +153,7 @@ fn a_child_forked_by_a_full_worker_has_none() {
             let forked = fork(|| {
                 let own = area().unwrap();
                 assert!(cpu_of(own) < 0);
-                // What is registered refuses another one.
+                // A registered area refuses another one.
                 assert_eq!(rseq(own, 0), Ok(()), "the carrier's is still registered");
                 assert_eq!(rseq(own, 1), Ok(()));
                 0

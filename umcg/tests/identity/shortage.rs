@@ -1,11 +1,11 @@
-//! A moment without threads: said as what it is, and over when it is over.
+//! A moment without threads: it is reported as such, and over when it is over.
 
 use crate::support::{child_succeeds, is_child, say, threads};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::time::Duration;
 use umcg::{Error, Runtime, SpawnError};
 
-/// Lets the calling process have so many kernel threads. It is a user of its own for that, as the
+/// Lets the calling process have this many kernel threads. It is a user of its own for that, as the
 /// kernel counts by user.
 fn limit(threads: u64) {
     let maximum = getrlimit(Resource::Nproc).maximum;

@@ -2,21 +2,21 @@
 //!
 //! The moments of a history, calls and returns, are gone through one after the other (J. Wing and
 //! C. Gong, "Testing and Verifying Concurrent Objects", 1993; G. Lowe, "Testing for
-//! Linearizability", 2017: "just in time"). What is kept is the set of all that may be so: states
-//! of the object, with the answers of those that have not returned. At a return everything is tried
-//! that those may do that have been called, in any order; what then disagrees with the one that
-//! returns is dropped. When nothing is left, there is no order. What was seen before is not tried
-//! again.
+//! Linearizability", 2017: "just in time"). The checker keeps the set of all possible states:
+//! states of the object, with the answers of the operations that have not returned. At a return it
+//! tries everything that the called operations may do, in any order, and then drops the states that
+//! disagree with the one that returns. When no state is left, there is no order. States seen before
+//! are not tried again.
 
 use std::collections::HashSet;
 use std::fmt::Debug;
 use std::hash::Hash;
 
-/// What an object does, one step at a time.
+/// The effect of an operation on an object, one step at a time.
 pub(crate) trait Specification {
-    /// With what is known of operations that have been called, by their number.
+    /// With the known facts about operations that have been called, by their number.
     type State: Clone + Eq + Hash;
-    /// What was asked and told.
+    /// The question and the answer.
     type Operation: Debug;
 
     fn start(&self) -> Self::State;
@@ -29,8 +29,7 @@ pub(crate) trait Specification {
         operation: &Self::Operation,
     ) -> Vec<Self::State>;
 
-    /// The state without the operation, which returns; none if it cannot return with what it was
-    /// told.
+    /// The state without the operation, which returns; none if it cannot return with this answer.
     fn end(
         &self,
         state: &Self::State,

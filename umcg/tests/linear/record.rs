@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
 use umcg::{JoinHandle, Runtime};
 
-/// Somebody who takes part.
+/// A party that takes part.
 pub(crate) struct Party<O> {
     number: usize,
     pub(crate) rng: Rng,
@@ -17,7 +17,7 @@ pub(crate) struct Party<O> {
 }
 
 impl<O> Party<O> {
-    /// Does something, and keeps what is said about it, and when it was done.
+    /// Does something, and keeps its answer, and when it was done.
     pub(crate) fn record(&mut self, operation: impl FnOnce() -> O) {
         let called = self.clock.fetch_add(1, SeqCst);
         let operation = operation();
@@ -72,7 +72,7 @@ pub(crate) fn runtimes() -> Vec<Runtime> {
     [1, 2, 4].map(build).into()
 }
 
-/// What some parties do together, each a few things.
+/// The work of some parties together, a few things each.
 pub(crate) fn history<O: Send + 'static>(
     runtime: &Runtime,
     rng: &mut Rng,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use umcg::sync::{AcquireError, Semaphore, TryAcquireError};
 
-/// What was asked for.
+/// The question.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Asked {
     Try(u32),
@@ -15,11 +15,11 @@ pub(crate) enum Asked {
     Acquire(u32),
     Release(u32),
     Close,
-    /// How many stand in the queue: who is seen there has come.
+    /// How many stand in the queue: a waiter that is seen there has come.
     Look,
 }
 
-/// What came of it.
+/// The answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Told {
     Done,
@@ -50,7 +50,7 @@ impl Semaphores {
         !state.is_closed && (self.is_barging || state.queue.is_empty()) && state.count >= wanted
     }
 
-    /// A strong one gives what there is to those that wait longest.
+    /// A strong semaphore gives its wakeups to the longest waiters.
     fn serve(&self, state: &mut State) {
         while let Some(&(number, wanted)) = state.queue.first() {
             if self.is_barging || state.count < wanted {

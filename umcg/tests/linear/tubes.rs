@@ -14,7 +14,7 @@ use umcg::tube::{
     TrySendError, tube,
 };
 
-/// What was asked for. Messages are numbers.
+/// The question. Messages are numbers.
 #[derive(Clone, Debug)]
 pub(crate) enum Asked {
     TrySend(u64),
@@ -30,15 +30,15 @@ pub(crate) enum Asked {
     /// As many as are there, but no more than that.
     ReceiveMany(usize),
     Close,
-    /// How many stand in the queues: who is seen there has come.
+    /// How many stand in the queues: a waiter that is seen there has come.
     Look,
 }
 
-/// What came of it.
+/// The answer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Told {
     Done,
-    /// So many were sent. A batch has no order of its own with others, but each of its messages
+    /// This many were sent. A batch has no order of its own with others, but each of its messages
     /// has.
     Sent(usize),
     Received(Vec<u64>),
@@ -71,7 +71,7 @@ pub(crate) struct Tubes {
 }
 
 impl Tubes {
-    /// One message, if nobody has to wait for that.
+    /// One message, if that needs no wait.
     fn send(&self, state: &mut State, message: u64) -> Told {
         if state.is_closed {
             return Told::Closed;
@@ -89,7 +89,7 @@ impl Tubes {
         Told::Done
     }
 
-    /// The same; who waits to send has the room then, if there is any: there may be more messages
+    /// The same. A waiting sender gets the room then, if there is any: there may be more messages
     /// than that, as some come back.
     fn receive(&self, state: &mut State) -> Result<u64, Told> {
         let first = state.messages.pop_front();
@@ -207,7 +207,7 @@ impl Tubes {
                 }
                 Err(told) => Some(told),
             },
-            // What came back and has no room stands there as if it waited.
+            // A message that came back and has no room stands there as if it waited.
             Asked::Look => {
                 let back = state.messages.len().saturating_sub(self.capacity);
                 Some(Told::Waiting(
@@ -430,7 +430,7 @@ fn record_and_check<const N: usize>(capacity: usize, histories: usize, is_async:
             body(party, &inside, is_async)
         });
         assert_linear(&Tubes { capacity }, &mut history, "a tube");
-        // What came back last may stand there still.
+        // The message that came back last may stand there still.
         ends.1.try_iter().for_each(drop);
         assert_eq!(look(&ends.1), Told::Waiting(0, 0), "{ends:?}");
     }
@@ -452,7 +452,7 @@ fn with_room_for_some() {
     record_and_check::<1>(3, 200, false);
 }
 
-/// Futures among them, which are given up after some time: what they were given comes back.
+/// Futures among them, which are given up after some time: the messages they were given come back.
 #[test]
 fn futures_from_hand_to_hand() {
     record_and_check::<1>(0, 200, true);

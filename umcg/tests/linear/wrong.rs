@@ -48,7 +48,7 @@ fn of_semaphores() {
         &strong(1),
         vec![(0, 2, (Try(1), Done)), (1, 3, (Try(1), Empty))],
     );
-    // A wakeup is lost: nobody has it, and who asks later finds none.
+    // A wakeup is lost: it was not taken, and a later caller finds none.
     is_wrong(
         &strong(0),
         vec![(0, 1, (Release(1), Done)), (2, 3, (Try(1), Empty))],
@@ -92,8 +92,8 @@ fn of_semaphores() {
 #[test]
 fn of_queues_of_semaphores() {
     use semaphores::{Asked::*, Told::*};
-    // Who waits is passed over: it wants two where there is one, as is seen by that another finds
-    // none; and then comes a third.
+    // A waiter is passed over: it wants two where there is one, which shows when another caller
+    // finds none; and then comes a third.
     let waits_for_two = (0, 20, (Acquire(2), Done));
     let more = (10, 11, (Release(2), Done));
     is_right(
@@ -179,7 +179,7 @@ fn of_tubes() {
         &tube(1),
         vec![(0, 3, (Send(7), Late)), (1, 2, (Receive, got(7)))],
     );
-    // What nobody has sent.
+    // A message that was never sent.
     is_wrong(
         &tube(1),
         vec![(0, 3, (Send(7), Done)), (1, 2, (Receive, got(8)))],
@@ -253,7 +253,7 @@ fn of_room_in_tubes() {
             (4, 5, (TryReceive, Closed)),
         ],
     );
-    // Who waits to send has the room as soon as there is some.
+    // A waiting sender has the room as soon as there is some.
     let waiting = vec![
         (0, 1, (Send(1), Done)),
         (2, 20, (Send(2), Done)),

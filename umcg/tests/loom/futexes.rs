@@ -21,7 +21,7 @@ fn wait_for_change(word: &AtomicU32) {
     }
 }
 
-/// Who waits for a change hears of it, whoever comes first.
+/// A waiter for a change hears of it, in every order of arrival.
 fn changed(is_worker: bool) {
     let (word, data) = (&words()[0], Data::new());
     let (_, waiter) = party(is_worker, move || {
@@ -67,7 +67,7 @@ fn a_lock_of_a_word() {
     check(2, || lock(true));
     check(2, || lock(false));
 }
-/// Whoever waits for one of two hears of either.
+/// A waiter for one of two hears of either.
 fn of_two(is_worker: bool) {
     let (words, data) = (words(), Data::new());
     let (_, waiter) = party(is_worker, move || {

@@ -1,5 +1,5 @@
-//! What excludes, and what lets through: mutexes, locks for readers and writers, condition
-//! variables, events, what is done once.
+//! Objects that exclude, and objects that let through: mutexes, locks for readers and writers,
+//! condition variables, events, once-only initialisation.
 
 use crate::semaphore::{Data, SOON, end};
 use crate::sync::Mutex;
@@ -19,7 +19,7 @@ fn mutex(is_fair: bool) -> &'static RawMutex {
     })
 }
 
-/// By who has locked it.
+/// Called by the holder.
 fn pass(mutex: &RawMutex, data: &Data, hands_over: bool) {
     data.write();
     // SAFETY: locked.
@@ -32,7 +32,7 @@ fn pass(mutex: &RawMutex, data: &Data, hands_over: bool) {
     }
 }
 
-/// What one does in there the next one sees.
+/// The changes of one holder are seen by the next.
 fn excludes(is_fair: bool, is_worker: bool, parties: u32, turns: u32) {
     let (mutex, data) = (mutex(is_fair), Data::new());
     let turns = move |hands_over: bool| {
@@ -65,7 +65,7 @@ fn one_of_three_at_a_time() {
     check(3, || excludes(true, true, 3, 1));
 }
 
-/// Whose wait is ended has not locked it.
+/// A waiter whose wait is ended has not locked it.
 fn revoked(is_fair: bool, by_deadline: bool) {
     let (mutex, data) = (mutex(is_fair), Data::new());
     be(true);
@@ -120,7 +120,7 @@ fn writers_are_alone() {
     check(2, || readers_and_writers(false));
 }
 
-/// Who waits for a change hears of it.
+/// A waiter for a change hears of it.
 fn notified(is_worker: bool, under_lock: bool) {
     let (mutex, changed) = (leak(Mutex::new(Data::new())), leak(Condvar::new()));
     let (_, waiter) = party(is_worker, move || {
@@ -145,7 +145,7 @@ fn nobody_sleeps_over_a_notification() {
     check(2, || notified(false, false));
 }
 
-/// What was done before it was set is seen by who waited, and by who finds it set.
+/// Changes made before it was set are seen by a waiter, and by a caller that finds it set.
 fn through(is_manual: bool, is_worker: bool) {
     let (event, data) = (
         leak(if is_manual {
@@ -178,7 +178,7 @@ fn an_event_says_what_was_before() {
     check(2, || through(true, false));
 }
 
-/// Only one is let through at a time, and sees what the one before did.
+/// Only one is let through at a time, and sees the changes of the one before.
 fn one_by_one(is_worker: bool) {
     let (event, data) = (leak(Event::auto(true)), Data::new());
     let turn = move || {

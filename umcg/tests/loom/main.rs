@@ -31,7 +31,7 @@
 )]
 
 extern crate std as real;
-// What the sources call by these names they find here.
+// Names that the sources call are found here.
 extern crate self as rustix;
 extern crate self as std;
 extern crate self as umcg_core;
@@ -111,7 +111,7 @@ mod tube {
     pub(crate) mod back;
     pub(crate) mod core;
     pub(crate) mod layout;
-    /// Nobody looks first, so that more is waited for.
+    /// No thread looks first, so that there are more waits.
     mod patience {
         pub(super) fn back_off(_: &mut u32) {
             crate::rt::sync::spin();
@@ -149,12 +149,12 @@ mod futex {
     }
 }
 
-/// Explores a model of so many parties, in which nobody revokes a wait.
+/// Explores a model of this many parties, in which no wait is revoked.
 fn check(parties: usize, model: fn()) {
     explore(parties, model, false);
 }
 
-/// Explores a model in which somebody does.
+/// Explores a model in which a wait is revoked.
 fn check_with_heavy(parties: usize, model: fn()) {
     explore(parties, model, true);
 }
@@ -189,8 +189,7 @@ fn explore(parties: usize, model: fn(), has_heavy: bool) {
     );
 }
 
-/// What is left of an execution that has failed cannot be taken apart: its threads are in the midst
-/// of something.
+/// An execution that has failed cannot be taken apart: its threads are in the midst of something.
 fn end_at_the_first_failure() {
     use real::io::Write;
     static IS_SET: real::sync::Once = real::sync::Once::new();
@@ -215,7 +214,7 @@ thread_local! {
 /// A value that lives to the end of the execution, when all other threads have ended.
 fn leak<T: 'static>(value: T) -> &'static T {
     let value = Box::new(value);
-    // SAFETY: the box stays in the list until nobody has the reference any more.
+    // SAFETY: the box stays in the list until no thread has the reference any more.
     let reference = unsafe { &*real::ptr::from_ref(&*value) };
     LEAKED.with(|leaked| leaked.borrow_mut().push(value));
     reference

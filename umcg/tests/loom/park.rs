@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 const WHY: &&str = &"model";
 
-/// What was done before the unpark is seen after the park, though the word that says so orders
+/// Changes made before the unpark are seen after the park, though the word that says so orders
 /// nothing.
 fn told(is_worker: bool, times: u32) {
     let count = leak(AtomicU32::new(0));
@@ -27,7 +27,7 @@ fn told(is_worker: bool, times: u32) {
     waiter.join().unwrap();
 }
 
-/// One park for one unpark: what was before it is seen.
+/// One park for one unpark: changes made before the unpark are seen.
 fn seen(is_worker: bool) {
     let data = Data::new();
     let (task, waiter) = party(is_worker, move || {

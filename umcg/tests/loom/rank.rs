@@ -1,5 +1,5 @@
-//! Preemption by rank: one server that changes whom it runs, one that does not, and who makes
-//! workers ready.
+//! Preemption by rank: one server that changes the worker it runs, one that does not, and threads
+//! that make workers ready.
 
 use crate::rt::here::Here;
 use crate::rt::rank::{NOBODY, Post, Ranked, call, choose};
@@ -32,7 +32,7 @@ impl Ranked for World {
         *worker
     }
 
-    /// As locks would have it; who comes first in each queue is seen without.
+    /// As locks would have it; the first of each queue is seen without them.
     fn next(&self, here: &Here) -> Option<u64> {
         let bound = if here.index() == 0 {
             first(&self.bound)
@@ -97,7 +97,7 @@ fn ready_while_a_server_chooses(first: u64, second: u64, beside: u64, urgent: u6
         bound: none(),
         preempted: none(),
     });
-    // SAFETY: nobody else is the server by then.
+    // SAFETY: no other thread is the server by then.
     let begin = |server| choose(world, &unsafe { Here::new(server) }, &world.posts[server]);
     for (server, worker) in [(1, beside), (0, first)] {
         world.ready.fetch_add(1 << worker, AcqRel);
@@ -114,8 +114,8 @@ fn ready_while_a_server_chooses(first: u64, second: u64, beside: u64, urgent: u6
     world.make_ready(urgent);
     let runs = server.join().unwrap();
     let waits = world.most_urgent(None);
-    // Who finds nobody goes to sleep, and looks once more: that is not of this. Nor is what comes
-    // of it that a server is preempted.
+    // A server that finds no worker goes to sleep, and looks once more: that is not modelled here.
+    // Nor are the consequences of a server's preemption.
     let is_served = world.posts[0].is_overdue() || world.preempted.load(Relaxed) > 0;
     assert!(
         is_served || runs == NOBODY || runs.max(beside) <= waits,

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// The deadline of those that have one.
 pub(crate) const SOON: u64 = 10;
 
-/// What is given with a wakeup, and seen by who takes it.
+/// A value given with a wakeup, and seen by the thread that takes it.
 pub(crate) struct Data(Cell<u32>);
 
 // SAFETY: the cell fails where it is not so.
@@ -39,7 +39,7 @@ fn of_kind(is_barging: bool) -> &'static Semaphore {
     })
 }
 
-/// Who comes through sees what was done before.
+/// A thread that comes through sees the earlier changes.
 fn one(is_barging: bool, is_worker: bool) {
     let (semaphore, data) = (of_kind(is_barging), Data::new());
     let (_, taker) = party(is_worker, || {
@@ -82,7 +82,7 @@ fn each_gets_one() {
     check(3, || two(false));
 }
 
-/// As a lock: what one does in there the next one sees.
+/// As a lock: the changes of one holder are seen by the next.
 fn excludes(is_barging: bool, is_worker: bool, turns: u32) {
     let semaphore = leak(if is_barging {
         Semaphore::barging(1)
@@ -121,7 +121,7 @@ pub(crate) fn end(task: &'static Task, by_deadline: bool) {
     }
 }
 
-/// Whose wait is ended has taken nothing.
+/// A waiter whose wait is ended has taken nothing.
 fn revoked(is_worker: bool, by_deadline: bool) {
     let (semaphore, data) = (of_kind(false), Data::new());
     let deadline = if by_deadline { SOON } else { u64::MAX };
@@ -139,8 +139,8 @@ fn revoked(is_worker: bool, by_deadline: bool) {
     assert_eq!(semaphore.available(), u32::from(!taken));
 }
 
-/// A reason is not missed, though nobody gives anything; nor does the frame go while somebody looks
-/// at it.
+/// A reason is not missed, though no wakeup is given; nor does the frame go while a thread looks at
+/// it.
 fn only_ended(is_worker: bool, by_deadline: bool) {
     let semaphore = of_kind(false);
     let deadline = if by_deadline { SOON } else { u64::MAX };
@@ -152,7 +152,7 @@ fn only_ended(is_worker: bool, by_deadline: bool) {
     taker.join().unwrap();
 }
 
-/// Somebody looks, without a reason, while the waiter goes on and waits again, in the same place.
+/// A thread looks, without a reason, while the waiter goes on and waits again, in the same place.
 fn looked_at(is_worker: bool) {
     let semaphore = of_kind(false);
     let (task, taker) = party(is_worker, || {

@@ -11,7 +11,7 @@ pub(crate) fn now() -> u64 {
     NOW.newest()
 }
 
-/// The time is this from now on. Nobody who sleeps until then is woken: whoever lets it pass sees
+/// The time is this from now on. Threads that sleep until then are not woken here: the caller sees
 /// to that.
 pub(crate) fn advance(to: u64) {
     NOW.swap(to, Relaxed);
@@ -65,10 +65,10 @@ pub mod futex {
         pub const PRIVATE: Flags = Flags;
     }
 
-    /// As rustix's. It stands in the table first and compares then, as the kernel does: so whoever
-    /// changes the word and looks into the table afterwards finds it, or was seen. The kernel has
-    /// barriers for that, on both sides. That somebody was woken is no order for memory: whoever
-    /// relies on it has one of its own.
+    /// As rustix's. It stands in the table first and compares then, as the kernel does: so a thread
+    /// that changes the word and looks into the table afterwards finds it, or was seen. The kernel
+    /// has barriers for that, on both sides. A wake-up is no order for memory: a thread that relies
+    /// on one has an order of its own.
     #[allow(clippy::missing_errors_doc, reason = "as rustix's")]
     pub fn wait_bitset(
         word: &AtomicU32,

@@ -89,7 +89,7 @@ fn large_messages_are_seen() {
     check(2, || in_order(true, 1, false, 1));
 }
 
-/// Whose wait is ended has received nothing.
+/// A receiver whose wait is ended has received nothing.
 fn revoked(is_large: bool) {
     let tube = make(is_large, 1);
     let (task, receiver) = party(true, move || receive(tube, SOON).ok());

@@ -11,7 +11,7 @@ use shuttle::thread;
 struct Shared {
     value: Mutex<u32>,
     changed: Condvar,
-    /// Who has the mutex: one.
+    /// The holder of the mutex: one.
     inside: AtomicU32,
 }
 
@@ -57,7 +57,7 @@ impl Shared {
     }
 }
 
-/// Nobody sleeps over a notification: by one for each, or by one for all.
+/// No waiter sleeps over a notification: by one for each, or by one for all.
 fn through(is_worker: bool, at_once: bool, under_lock: bool) {
     let shared = Shared::new();
     let takers: Vec<_> = (0..2)
@@ -82,7 +82,8 @@ fn nobody_sleeps_over_it() {
     check(|| through(false, true, false));
 }
 
-/// Of two that wait one gives up. One is notified: who gave up, and then it was, or the other.
+/// Of two that wait one gives up. One is notified: the one that gave up, and then it was not late,
+/// or the other.
 fn revoked(is_worker: bool, by_deadline: bool) {
     let shared = Shared::new();
     let deadline = if by_deadline { SOON } else { u64::MAX };
@@ -123,7 +124,7 @@ fn a_notification_is_not_lost() {
     check(|| revoked(false, false));
 }
 
-/// Who is late has the mutex all the same.
+/// A waiter that is late has the mutex all the same.
 #[test]
 fn late_ones_have_the_mutex() {
     check(|| {
@@ -144,8 +145,8 @@ fn late_ones_have_the_mutex() {
     });
 }
 
-/// Who is cut short has the mutex when it unwinds, as its guard says, though others want it; and
-/// takes no notification with it.
+/// A waiter that is cut short has the mutex when it unwinds, as its guard says, though others want
+/// it; and takes no notification with it.
 fn unwound(is_notified: bool) {
     let shared = Shared::new();
     let (asked, cut) = party(true, move || {

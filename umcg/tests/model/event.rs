@@ -77,7 +77,7 @@ fn a_pulse_is_for_those_that_wait() {
     check(|| pulse(false));
 }
 
-/// Who gives up has taken nothing.
+/// A waiter that gives up has taken nothing.
 fn revoked(is_worker: bool, by_deadline: bool) {
     let event = leak(Event::auto(false));
     let deadline = if by_deadline { SOON } else { u64::MAX };

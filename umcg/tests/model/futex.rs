@@ -11,7 +11,7 @@ use sources::{
     Wait, WaitMultipleError, WaitSet, cmp_requeue, requeue, wait_multiple_until, wait_until, wake,
 };
 
-/// The sources as they are, but for words that processes share.
+/// The sources as they are, except for words that processes share.
 #[allow(
     missing_docs,
     dead_code,
@@ -62,7 +62,7 @@ fn change(word: &AtomicU32) {
     wake(word, usize::MAX);
 }
 
-/// Who waits for a change hears of it, whoever comes first.
+/// A waiter for a change hears of it, in every order of arrival.
 #[test]
 fn no_change_is_missed() {
     fn one(is_worker: bool) {
@@ -178,8 +178,8 @@ fn give(word: &AtomicU32) {
     wake(word, 1);
 }
 
-/// Two producers, of a word each, and two consumers of both: each taking is somebody's, whoever was
-/// woken for it.
+/// Two producers, of a word each, and two consumers of both: each item is taken by one consumer,
+/// whichever was woken for it.
 fn through(is_worker: bool, ways: [Way; 2]) {
     let words = words::<2>();
     let takers = ways.map(|way| party(is_worker, move || take(words, way, 1)).1);
@@ -252,7 +252,7 @@ fn many_words_are_woken_once() {
     check(|| once(Way::Kept, false));
 }
 
-/// Who is woken is told so, and of a change only if it was not woken.
+/// A woken waiter is told so, and is told of a change only if it was not woken.
 #[test]
 fn woken_or_changed() {
     fn ended(way: Way, is_worker: bool) {
@@ -347,7 +347,7 @@ fn moved_to_and_fro() {
     });
 }
 
-/// Who waits for many is woken in place of being moved.
+/// A waiter for many words is woken in place of being moved.
 #[test]
 fn many_are_not_moved() {
     check(|| {
@@ -369,7 +369,7 @@ fn many_are_not_moved() {
     });
 }
 
-/// Who came first is served first, also of different kinds.
+/// The first to come is served first, also among different kinds.
 #[test]
 fn in_order() {
     check(|| {

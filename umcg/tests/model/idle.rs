@@ -18,7 +18,7 @@ pub(crate) fn current() -> &'static RuntimeState {
     CURRENT.with(Cell::get).expect("a timer on no server")
 }
 
-/// Servers as the library has them: run what there is, and be idle.
+/// Servers as the library has them: run the ready workers, and be idle.
 fn serve(shared: &'static RuntimeState) -> Vec<thread::JoinHandle<()>> {
     let server = |index| {
         thread::spawn(move || {
@@ -42,7 +42,7 @@ fn end(shared: &'static RuntimeState, servers: Vec<thread::JoinHandle<()>>) {
         .for_each(|server| server.join().unwrap());
 }
 
-/// So many threads make a worker ready each; each is run, though nothing else wakes anybody.
+/// This many threads make a worker ready each; each is run, though nothing else wakes a server.
 fn all_are_run(servers: usize, pushers: usize, together: usize, has_sources: bool) {
     let shared = RuntimeState::new(servers, together, has_sources);
     let running = serve(shared);

@@ -26,7 +26,7 @@ fn saved(pair: [&Semaphore; 2]) -> [u32; 2] {
     pair.map(Semaphore::available)
 }
 
-/// Whatever comes when, in whatever order they ask: all come through, and nothing is left.
+/// In whatever order things come and are asked for: all waiters come through, and nothing is left.
 fn through(is_barging: bool, is_worker: bool, waiters: u32) {
     let pair = pair(is_barging);
     let waiters: Vec<_> = (0..waiters)
@@ -139,7 +139,7 @@ fn nothing_is_withheld() {
     });
 }
 
-/// Who was before it, and goes, makes way.
+/// An earlier waiter that goes makes way.
 #[test]
 fn who_goes_makes_way() {
     check(|| {
@@ -213,7 +213,7 @@ fn philosophers() {
     check(|| forks(false, false));
 }
 
-/// Who closes one of them tells who waits for all.
+/// Closing one of them tells the waiter for all.
 #[test]
 fn closed() {
     check(|| {

@@ -1,6 +1,6 @@
 //! Models of the runtime's protocols: the real sources on locks, atomics and futexes of a checker's
-//! (shuttle), and, for what that one is blind to, the few lines that stand on a membarrier under
-//! every interleaving of an x86-64 ([`tso`]).
+//! (shuttle). Beside them, under every interleaving of an x86-64 ([`tso`]), the few lines that
+//! stand on a membarrier, to which shuttle is blind.
 //!
 //! `ci/models.sh` runs them, first with bugs planted in a copy of the sources: each has to be
 //! found. By hand:
@@ -223,7 +223,7 @@ mod tube {
     pub(crate) mod guards;
     pub(crate) mod layout;
     pub(crate) mod operation;
-    /// Nobody looks first, so that more is waited for.
+    /// No thread looks first, so that there are more waits.
     mod patience {
         pub(super) fn back_off(_: &mut u32) {
             crate::rt::sync::spin();
@@ -240,7 +240,7 @@ mod tubes;
 #[cfg(shuttle)]
 mod waitable;
 
-// What the sources call by these names they find in this crate.
+// Names that the sources call are found in this crate.
 #[cfg(shuttle)]
 extern crate self as rustix;
 #[cfg(shuttle)]

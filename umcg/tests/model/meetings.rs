@@ -1,4 +1,4 @@
-//! What is done once, barriers, and groups of things to be done, on the protocol of waiting.
+//! Once-only initialisation, barriers, and groups of things to be done, on the protocol of waiting.
 
 use crate::check;
 use crate::rt::cancel;
@@ -65,7 +65,7 @@ fn barrier(is_worker: bool) {
         .collect();
     let clock = thread::spawn(|| crate::kernel::advance(SOON));
     let hasty = hasty.join().unwrap();
-    // It was one of a pair: who is left waits for another.
+    // It was one of a pair: the other waits for another partner.
     let other = hasty.map(|_| party(true, || barrier.wait().is_leader()).1);
     let rounds = 1 + usize::from(hasty.is_some());
     let leaders = patient

@@ -1,5 +1,5 @@
-//! Who only looks at several things, and who wants the lowest of them: what that comes to is true
-//! of one moment.
+//! A caller that only looks at several things, and one that wants the lowest of them: the answer is
+//! true of one moment.
 
 use crate::check;
 use crate::select::engine::{self, Set as _};
@@ -79,7 +79,7 @@ fn one_of_two_is_set_at_every_moment() {
     });
 }
 
-/// The first is set before the last: who finds the last finds the first before it.
+/// The first is set before the last: a caller that finds the last finds the first before it.
 #[test]
 fn the_lowest() {
     check(|| {
@@ -98,7 +98,8 @@ fn the_lowest() {
     });
 }
 
-/// Who only looks may be served while it stands in the queues: then it has what it was served.
+/// A caller that only looks may be served while it stands in the queues: then it has what it was
+/// served.
 #[test]
 fn what_who_only_looks_is_served() {
     check(|| {
@@ -112,7 +113,7 @@ fn what_who_only_looks_is_served() {
     });
 }
 
-/// Wakeups are taken by who finds them, or are left.
+/// A caller that finds wakeups takes them, or leaves them.
 fn none_is_lost(looks: fn(&'static [Semaphore; 2]) -> u32) {
     let semaphores = leak([Semaphore::new(0), Semaphore::new(0)]);
     let looks = [true, false].map(|is_worker| party(is_worker, move || looks(semaphores)).1);

@@ -9,7 +9,7 @@ use lock_api::{RawMutex as _, RawMutexFair as _};
 use shuttle::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use shuttle::thread;
 
-/// A mutex, and who is in there.
+/// A mutex, and its holder.
 pub(crate) struct Room {
     pub(crate) mutex: RawMutex,
     is_taken: AtomicBool,
@@ -30,7 +30,7 @@ impl Room {
         }))
     }
 
-    /// By who has locked it.
+    /// Called by the holder.
     pub(crate) fn enter(&self) {
         assert!(self.mutex.is_locked());
         assert!(!self.is_taken.swap(true, SeqCst), "two are in there");
@@ -51,7 +51,7 @@ impl Room {
 
     fn unlock(&self, hands_over: bool) {
         match hands_over {
-            // SAFETY: whoever calls this has locked it, and does it once for that.
+            // SAFETY: the caller has locked it, and calls this once for that.
             true => unsafe { self.mutex.unlock_fair() },
             // SAFETY: as above.
             false => unsafe { self.mutex.unlock() },
@@ -59,7 +59,7 @@ impl Room {
     }
 }
 
-/// One at a time, and everybody gets there.
+/// One at a time, and every thread gets there.
 fn through(is_fair: bool, is_worker: bool, parties: u32, turns: u32) {
     let room = Room::new(is_fair);
     let parties: Vec<_> = (0..parties)
@@ -90,7 +90,7 @@ fn all_come_through() {
     check(|| through(false, false, 3, 1));
 }
 
-/// Who waits is handed it by a fair one, and by who asks for that.
+/// A waiter is handed it by a fair unlock, and by a caller that asks for that.
 fn handed(is_fair: bool) {
     let room = Room::new(is_fair);
     room.mutex.lock();
@@ -119,7 +119,7 @@ fn nobody_overtakes() {
     check(|| handed(false));
 }
 
-/// Whose time passes, or who is asked to end, has not locked it; the others get there.
+/// A waiter whose time passes, or that is asked to end, has not locked it; the others get there.
 fn revoked(is_fair: bool, is_worker: bool, by_deadline: bool) {
     let room = Room::new(is_fair);
     let deadline = if by_deadline { SOON } else { u64::MAX };
@@ -160,7 +160,7 @@ fn a_revoked_wait_loses_nothing() {
     check(|| revoked(true, false, true));
 }
 
-/// To lock it is no point of cancellation: whoever is asked to end has it afterwards.
+/// To lock it is no point of cancellation: a thread that is asked to end has it afterwards.
 #[test]
 fn lock_waits_to_the_end() {
     check(|| {
@@ -182,7 +182,7 @@ fn lock_waits_to_the_end() {
     });
 }
 
-/// One of two, whichever is unlocked first, and the other is as if nobody had asked.
+/// One of two, whichever is unlocked first; the other is untouched.
 fn one_of_two(is_fair: bool, is_worker: bool) {
     let rooms = [Room::new(is_fair), Room::new(is_fair)];
     let parties = (0..3).map(|n| {

@@ -69,7 +69,7 @@ fn the_lowest() {
     check(|| the_lowest_of_those(true, 0));
 }
 
-/// One of them is signaled at every moment, so who only looks finds one.
+/// One of them is signaled at every moment, so a caller that only looks finds one.
 #[test]
 fn a_look_is_a_moment() {
     check(|| {
@@ -90,8 +90,8 @@ fn a_look_is_a_moment() {
     });
 }
 
-/// Whatever comes when: all come through, those that want any and those that want all, and nothing
-/// is left.
+/// In whatever order things come: all waiters come through, those that want any and those that want
+/// all, and nothing is left.
 fn through(is_worker: bool, anies: u32, alls: u32) {
     let pair = tickets([0, 0]);
     let parties: Vec<_> = (0..anies + alls)
@@ -104,7 +104,7 @@ fn through(is_worker: bool, anies: u32, alls: u32) {
             .1
         })
         .collect();
-    // So many that each can go on, wherever those that want any take theirs.
+    // Enough that each can go on, wherever those that want any take theirs.
     let each = alls + anies;
     let givers = pair.clone().map(|semaphore| {
         party(true, move || {
@@ -132,7 +132,7 @@ fn all_come_through() {
     check(|| through(true, 0, 2));
 }
 
-/// Whoever stands there is met by a pulse: alone, beside another, or with the rest there; and
+/// A pulse meets every waiter that stands there: alone, beside another, or with the rest there; and
 /// nothing stays.
 fn pulsed(is_worker: bool, is_manual: bool, is_all: bool) {
     let (event, other) = (
@@ -195,7 +195,7 @@ fn a_pulse_and_the_rest() {
     });
 }
 
-/// Who ends a wait, or revokes it: then nothing is taken.
+/// A thread ends a wait, or revokes it: then nothing is taken.
 fn revoked(is_worker: bool, is_all: bool, by_deadline: bool) {
     let (pair, bell) = (tickets([0, 0]), Event::auto(false));
     let (list, heard) = (handles(&pair), bell.clone());

@@ -58,7 +58,7 @@ fn a_thread_loses_no_wakeup() {
     check(|| told(3, false, false));
 }
 
-/// A deadline that nobody comes before ends the wait, of a worker by its timer, of a thread by the
+/// A deadline without an earlier unpark ends the wait, of a worker by its timer, of a thread by the
 /// kernel.
 #[test]
 fn a_deadline_ends_a_wait() {
@@ -132,7 +132,8 @@ fn two_take_turns() {
     });
 }
 
-/// Who is asked to end hears of it, whenever that comes, and whoever else unparks it.
+/// A thread that is asked to end hears of it, whenever that comes, and even if another thread
+/// unparks it.
 #[test]
 fn who_is_asked_to_end_hears_of_it() {
     check(|| {
@@ -151,8 +152,8 @@ fn who_is_asked_to_end_hears_of_it() {
     });
 }
 
-/// Waits in the library, and futures, take nothing of what is meant for the park of a user, or for
-/// the waker of another future; nor does the park take from them.
+/// Waits in the library, and futures, take no unpark that is meant for the park of a user, or for
+/// the waker of another future; nor does the park take one from them.
 #[test]
 fn each_park_has_signals_of_its_own() {
     fn mixed(is_worker: bool) {

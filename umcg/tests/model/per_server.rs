@@ -1,4 +1,4 @@
-//! What belongs to a server, under its owner and others.
+//! Values that belong to a server, under their owner and others.
 
 use crate::check;
 use crate::rt::here::Here;
@@ -64,14 +64,14 @@ fn tries(cells: &PerServer<Guarded>) -> usize {
     added.iter().flatten().count()
 }
 
-/// One at a time, whoever it is; what one did the next one sees.
+/// One at a time, owner or other; the changes of one are seen by the next.
 #[test]
 fn one_is_inside() {
     check(|| run(3, [waits, waits]));
     check(|| run(3, [waits, tries]));
 }
 
-/// Who gives up leaves nothing behind that keeps the owner out.
+/// A caller that gives up leaves nothing behind that keeps the owner out.
 #[test]
 fn giving_up_is_harmless() {
     check(|| run(4, [tries, tries]));

@@ -16,7 +16,7 @@ struct Worker {
     is_short: bool,
 }
 
-/// What a server does.
+/// The state of a server.
 #[derive(Clone, Copy, PartialEq)]
 enum Doing {
     Something,
@@ -36,7 +36,7 @@ struct State {
 }
 
 impl State {
-    /// Where the most urgent one stands.
+    /// Where the most urgent worker stands.
     fn find(&self, fits: impl Fn(&Worker) -> bool) -> Option<usize> {
         (0..self.ready.len())
             .filter(|&index| fits(&self.ready[index]))
@@ -52,19 +52,19 @@ impl State {
         let is_still = |server: usize| match self.doing[server] {
             Doing::Something => false,
             Doing::Runs(_) => !self.preempted[server] && !self.ends[server],
-            // A signal may have come too late for whoever ran: nobody looks at it.
+            // A signal may have come too late for the worker that ran: no thread looks at it.
             Doing::Sleeps => self.find_for(server).is_none(),
         };
         self.pushers == 0 && (0..self.doing.len()).all(is_still)
     }
 }
 
-/// A scheduler, its servers, and who makes workers ready.
+/// A scheduler, its servers, and the threads that make workers ready.
 struct World {
     posts: Vec<Post>,
     state: Mutex<State>,
     changed: Condvar,
-    /// One signal in so many comes to nothing; 0 for none.
+    /// One signal in this many is lost; 0 for none.
     lost: u32,
 }
 
@@ -129,7 +129,7 @@ impl World {
             let chosen = choose(self, &here, post);
             let mut state = self.state();
             let doing = match chosen {
-                // A signal for whoever ran before is for nobody now, or comes late.
+                // A signal for the worker that ran before is for none now, or comes late.
                 Some(worker) if worker.is_short => Doing::Something,
                 Some(worker) => Doing::Runs(worker.rank),
                 None => Doing::Sleeps,
@@ -164,14 +164,14 @@ impl World {
         }
     }
 
-    /// Waits until nothing happens any more; then nobody may wait while somebody less urgent runs.
+    /// Waits until nothing happens any more; then no worker may wait while a less urgent one runs.
     fn settle(&self) {
         loop {
             let mut state = self.state();
             while !state.is_still() {
                 state = self.changed.wait(state).unwrap();
             }
-            // What the watch does.
+            // The work of the watch.
             if let Some(server) =
                 (0..self.posts.len()).find(|&server| self.posts[server].is_overdue())
             {
@@ -221,7 +221,7 @@ fn bound(server: usize, rank: u64) -> Worker {
     }
 }
 
-/// So many servers with these workers, and then those of each pusher.
+/// This many servers with these workers, and then those of each pusher.
 fn the_urgent_run(servers: usize, lost: u32, first: &[Worker], pushers: &[&[Worker]], ends: bool) {
     let state = State {
         ready: Vec::new(),

@@ -11,7 +11,7 @@ use lock_api::{
 use shuttle::sync::atomic::{AtomicI32, AtomicU32, Ordering::SeqCst};
 use shuttle::thread;
 
-/// A lock, and who is in there: so many readers, or -1 for a writer.
+/// A lock, and its holders: the number of readers, or -1 for a writer.
 struct Room {
     lock: RawRwLock,
     inside: AtomicI32,
@@ -27,7 +27,7 @@ impl Room {
         }))
     }
 
-    /// By who may read.
+    /// By a caller that may read.
     fn look(&self) {
         assert!(
             self.inside.fetch_add(1, SeqCst) >= 0,
@@ -37,7 +37,7 @@ impl Room {
         self.inside.fetch_sub(1, SeqCst);
     }
 
-    /// By who may write.
+    /// By a caller that may write.
     fn change(&self) {
         assert_eq!(self.inside.swap(-1, SeqCst), 0, "others are in there");
         self.written.fetch_add(1, SeqCst);
@@ -45,13 +45,13 @@ impl Room {
         assert_eq!(self.inside.swap(0, SeqCst), -1);
     }
 
-    /// By who reads.
+    /// By a reader.
     fn end_read(&self) {
-        // SAFETY: whoever calls this has begun to read, and does it once for that.
+        // SAFETY: the caller has begun to read, and calls this once for that.
         unsafe { self.lock.unlock_shared() };
     }
 
-    /// By who writes.
+    /// By the writer.
     fn end_write(&self) {
         // SAFETY: as above, for writing.
         unsafe { self.lock.unlock_exclusive() };
@@ -107,7 +107,7 @@ impl Room {
     }
 }
 
-/// Everybody gets there, and a writer is alone.
+/// Every caller gets there, and a writer is alone.
 fn through(ways: &str, is_worker: bool) {
     let room = Room::new();
     let parties: Vec<_> = ways
@@ -135,8 +135,8 @@ fn all_come_through() {
     check(|| through("rrrw", true));
 }
 
-/// A writer that waits is not overtaken by a reader that comes later; who reads already reads again
-/// all the same.
+/// A writer that waits is not overtaken by a reader that comes later; a thread that reads already
+/// reads again all the same.
 #[test]
 fn a_waiting_writer_is_next() {
     check(|| {
@@ -163,7 +163,7 @@ fn a_waiting_writer_is_next() {
     });
 }
 
-/// Who gives up lets in those whom it kept out.
+/// A waiter that gives up lets in those that it kept out.
 fn revoked(way: Want, is_worker: bool, by_deadline: bool) {
     let room = Room::new();
     let deadline = if by_deadline { SOON } else { u64::MAX };
@@ -174,7 +174,7 @@ fn revoked(way: Want, is_worker: bool, by_deadline: bool) {
         }
         let done = room.lock.lock(way, Until::Deadline(deadline));
         match (way, done) {
-            // SAFETY: it is locked so above, and who was not upgraded has still that.
+            // SAFETY: it is locked so above, and a holder that was not upgraded still has that.
             (Want::Upgrade, false) => unsafe { room.lock.unlock_upgradable() },
             (_, true) => {
                 room.change();

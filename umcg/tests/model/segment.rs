@@ -1,8 +1,8 @@
 //! Segments: processes that die at any step of theirs, as threads that stop there.
 //!
-//! The sources as they are, on words of the checker's. A process dies when it looks up a word: what
-//! it does with those that it has is done. From then on the byte that it had locked is free, and it
-//! touches nothing.
+//! The sources as they are, on words of the checker's. A process dies when it looks up a word: its
+//! operations on the words it has are done. From then on the byte that it had locked is free, and
+//! it touches nothing.
 
 use crate::check;
 use crate::rt::{task, time};
@@ -60,7 +60,7 @@ mod sources {
             shuttle::thread::yield_now();
         }
 
-        /// Some time passes: who waits here waits no longer than so long.
+        /// Some time passes: a waiter here waits no longer than this.
         pub(super) fn pause() {
             crate::kernel::advance(crate::rt::time::now() + 200_000);
             shuttle::thread::yield_now();
@@ -117,7 +117,7 @@ mod sources {
                 Ok(Liveness(Process::current()))
             }
 
-            /// What a dead process left is nobody's to tidy up in its name.
+            /// No other process may tidy up in a dead process's name.
             pub(super) fn is_inherited(&self) -> bool {
                 self.0.is_dead()
             }
@@ -163,7 +163,7 @@ mod sources {
     impl Opening {
         pub(crate) fn new(file: &Arc<File>) -> Opening {
             let shared = shared::Shared::new(memory::Memory(file.clone()), LAYOUT).unwrap();
-            // Time goes on as fast as the main thread likes.
+            // Time goes on at any speed the main thread chooses.
             shared.patience.store(u64::MAX, SeqCst);
             Opening(Arc::new(shared))
         }
@@ -207,12 +207,12 @@ mod sources {
             Ok(())
         }
 
-        /// Buries whom there is to bury.
+        /// Buries the dead processes.
         pub(crate) fn patrol(&self) {
             self.0.patrol(&self.0.party().unwrap());
         }
 
-        /// Whether somebody is dead, and not buried.
+        /// Whether a process is dead, and not buried.
         pub(crate) fn has_dead(&self) -> bool {
             let is_left =
                 |party| self.0.mark(party).load(SeqCst) != 0 && !self.0.memory.0.is_locked(party);
@@ -262,8 +262,8 @@ impl KeptBy {
     }
 }
 
-/// What a process is to the kernel. One thread is all of it. It is no part of what is checked, so
-/// nothing of it is the checker's.
+/// The kernel's view of a process. One thread is all of it. It is no part of the checked protocol,
+/// so nothing of it is the checker's.
 pub(crate) struct Process {
     number: u64,
     file: Arc<File>,
@@ -275,7 +275,7 @@ pub(crate) struct Process {
     has_moved: AtomicBool,
 }
 
-/// What a dead process unwinds with.
+/// The payload with which a dead process unwinds.
 struct Died;
 
 shuttle::thread_local! {
@@ -341,7 +341,7 @@ impl Process {
     }
 }
 
-/// Lives in this process from now on, for so many steps.
+/// Lives in this process from now on, for this many steps.
 fn become_process(file: &Arc<File>, number: u64, steps: u64) -> Arc<Process> {
     task::enter(task::make(false));
     let process = Arc::new(Process {
@@ -374,13 +374,13 @@ fn process<R: Send + 'static>(
     })
 }
 
-/// So many steps as may be the last; sometimes it lives.
+/// The number of steps, after which it may die; sometimes it lives.
 fn some_steps(most: u64) -> u64 {
     let steps = shuttle::rand::thread_rng().gen_range(0..most + 20);
     if steps < most { steps } else { u64::MAX }
 }
 
-/// How often the time goes on before somebody who has not come to an end is taken to hang.
+/// How often the time goes on before a process that has not come to an end is taken to hang.
 const ROUNDS: u64 = 40;
 /// How often others may run in between: a patrol takes some hundred steps.
 const LOOKS: u64 = 300;
@@ -413,9 +413,9 @@ impl Drop for Done {
     }
 }
 
-/// Mortals wait for a wakeup of any of the semaphores, and one who lives for one of the last. He
-/// gets it, whatever the dead were given, or is told that somebody died with the lock; and in the
-/// end there is as much as was released and not taken.
+/// Mortal processes wait for a wakeup of any of the semaphores, and one that lives for one of the
+/// last. It gets it, whatever the dead were given, or is told that a process died with the lock. In
+/// the end the wakeups released and not taken are there.
 fn given_on(mortals: u64, names: &'static [&'static str]) {
     let file = File::new();
     become_process(&file, 0, u64::MAX);
@@ -437,7 +437,7 @@ fn given_on(mortals: u64, names: &'static [&'static str]) {
     all.push(start(mortals + 1, u64::MAX, last));
     let (living, mut released) = (all[mortals as usize].1, vec![0; names.len()]);
     eventually(|| {
-        // One, and one for each that somebody has taken.
+        // One, and one for each that was taken.
         for (at, semaphore) in semaphores.iter().enumerate() {
             if released[at] <= kept.of(at) && semaphore.release(1).is_ok() {
                 released[at] += 1;
@@ -485,8 +485,8 @@ fn altsems_of_the_dead() {
     check(|| given_on(1, &["a", "b"]));
 }
 
-/// Who gives may die at any step: it has given or not, or the semaphore is dead; and who waits is
-/// served by the next.
+/// The process that gives may die at any step: it has given or not, or the semaphore is dead. The
+/// waiter is served by the next.
 #[test]
 fn givers_that_die() {
     check(|| {
@@ -504,7 +504,7 @@ fn givers_that_die() {
         });
         let given = giver.join().unwrap();
         if given.is_none() {
-            // It may have served who waits, and not have woken it.
+            // It may have served the waiter, and not have woken it.
             let _ = semaphore.release(1);
         }
         eventually(|| done.load(Relaxed));
@@ -517,7 +517,8 @@ fn givers_that_die() {
     });
 }
 
-/// A message that was promised to one who dies is another's; one that was received is not.
+/// A message that was promised to a process that dies goes to another; one that was received does
+/// not.
 #[test]
 fn receivers_that_die() {
     check(|| {

@@ -62,7 +62,7 @@ fn all_come_through() {
     check(|| through(true, true, 3));
 }
 
-/// What was given while somebody waits cannot be taken by who comes then.
+/// A wakeup given while a caller waits cannot be taken by a later caller.
 #[test]
 fn nobody_is_overtaken() {
     check(|| {
@@ -77,7 +77,7 @@ fn nobody_is_overtaken() {
     });
 }
 
-/// Who came first is served first.
+/// The first to come is served first.
 #[test]
 fn first_come_first_served() {
     fn in_order(is_worker: bool) {
@@ -96,7 +96,7 @@ fn first_come_first_served() {
     check(|| in_order(false));
 }
 
-/// Who is asked to end does, though nobody gives it anything.
+/// A waiter that is asked to end does, though it is given nothing.
 fn asked(is_worker: bool) {
     let semaphore = of_kind(false);
     let (task, waiter) = party(is_worker, move || {
@@ -113,7 +113,7 @@ fn a_reason_is_not_missed() {
     check(|| asked(false));
 }
 
-/// Whose time passes has taken nothing; nor has who is asked to end.
+/// A waiter whose time passes has taken nothing; nor has one that is asked to end.
 fn revoked(is_barging: bool, is_worker: bool, by_deadline: bool) {
     let semaphore = of_kind(is_barging);
     let deadline = if by_deadline { SOON } else { u64::MAX };
@@ -151,7 +151,7 @@ fn a_revoked_wait_loses_nothing() {
     check(|| revoked(true, false, true));
 }
 
-/// Who goes away from the front makes way for who wants less.
+/// A waiter that goes away from the front makes way for one that wants less.
 #[test]
 fn who_goes_makes_way() {
     check(|| {

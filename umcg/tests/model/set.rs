@@ -40,8 +40,8 @@ fn each_wakeup_is_taken_once() {
     check(|| each_once(true, 1));
 }
 
-/// Beside one that takes from the same semaphore alone, whom an idle set must not keep waiting; and
-/// a deadline.
+/// Beside a waiter that takes from the same semaphore alone, which an idle set must not keep
+/// waiting; and a deadline.
 fn beside_another(is_worker: bool, deadline: u64) {
     let semaphores = leak(2);
     let (task, taker) = party(is_worker, move || {

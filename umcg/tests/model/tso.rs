@@ -1,6 +1,6 @@
-//! What shuttle is blind to: stores that stay in a processor's store buffer. Protocols that stand
-//! on `light` and `heavy`, a few lines each, under every interleaving that an x86-64 allows
-//! (Sewell, Sarkar, Owens and others, "x86-TSO", 2010).
+//! The stores to which shuttle is blind: those that stay in a processor's store buffer. Protocols
+//! that stand on `light` and `heavy`, a few lines each, under every interleaving that an x86-64
+//! allows (Sewell, Sarkar, Owens and others, "x86-TSO", 2010).
 //!
 //! A thread's stores go into its own first-in, first-out buffer; its loads look there first, then
 //! in the memory; at any time the oldest store of any buffer may reach the memory. A fence waits
@@ -30,7 +30,7 @@ pub(crate) enum Op {
     Unlock(usize),
     /// Sleeps until the place is not 0.
     Sleep(usize),
-    /// Counts who is inside; more than one is a failure.
+    /// Counts the threads inside; more than one is a failure.
     Enter,
     Leave,
     End,
@@ -42,7 +42,7 @@ struct Thread {
     line: usize,
     loaded: u8,
     buffer: Vec<(usize, u8)>,
-    /// Whom a membarrier in progress still has to reach.
+    /// The threads that a membarrier in progress still has to reach.
     barrier: Option<u8>,
 }
 
@@ -69,7 +69,7 @@ impl State {
         }
     }
 
-    /// What may be next of one thread: none while it waits, several inside a membarrier.
+    /// The possible next steps of one thread: none while it waits, several inside a membarrier.
     fn steps(&self, of: usize, program: &[Op]) -> Vec<State> {
         let mut next = self.clone();
         let thread = &mut next.threads[of];
@@ -132,8 +132,8 @@ impl State {
     }
 }
 
-/// Goes through all that may happen. An error if two are inside at once, if somebody waits for
-/// ever, or if `good` does not like an end.
+/// Goes through all that may happen. An error if two are inside at once, if a thread waits for
+/// ever, or if `good` rejects an end.
 fn explore(
     programs: [&[Op]; THREADS],
     good: fn(&[u8; PLACES], [u8; THREADS]) -> bool,
@@ -165,7 +165,7 @@ fn explore(
 
 const NOBODY: &[Op] = &[End];
 
-/// Store and load crosswise, with what stands between them on either side.
+/// Store and load crosswise, with a barrier or none between them on either side.
 fn crosswise(light: Op, heavy: Op) -> Result<usize, String> {
     let frequent = [Store(0, 1), light, Load(1), End];
     let rare = [Store(1, 1), heavy, Load(0), End];
@@ -187,8 +187,8 @@ fn crosswise_holds_with_a_membarrier_and_fails_without() {
     crosswise(NOTHING, NOTHING).unwrap_err();
 }
 
-/// The processor would leave out what a `light` of a second thread is paired with: two that both
-/// are light order nothing.
+/// The processor would leave out the partner of a second thread's `light`: two that both are light
+/// order nothing.
 #[test]
 fn two_lights_order_nothing() {
     let frequent = [Store(0, 1), NOTHING, Load(1), End];
@@ -365,7 +365,7 @@ fn fences_take_over_from_a_membarrier_that_is_refused() {
     for loads in [Y, LATER] {
         leave(light, loads, LEAVING, Goto(4)).unwrap_err();
     }
-    // Who comes by meanwhile takes it for over.
+    // A caller that comes by meanwhile takes it for over.
     leave(light, LATER, FENCED, Heavy).unwrap_err();
     // The frequent side looks first, and stores then.
     leave(

@@ -1,4 +1,5 @@
-//! Tubes: small and large messages, who waits with what, and the crossing of waits for one of many.
+//! Tubes: small and large messages, the several kinds of waiters, and the crossing of waits for one
+//! of many.
 //!
 //! A message is two words that are the same, copied one by one with others between: one that is
 //! overwritten, or read too early, is not the same any more.
@@ -186,7 +187,7 @@ fn all_large_messages_come_through() {
     check(|| through(true, 0, true, 2, 2));
 }
 
-/// Who waits longer is received first, whoever receives.
+/// The longest waiting sender is received first, by any receiver.
 fn in_the_order_of_waiting(is_large: bool, capacity: usize) {
     let tube = make(is_large, capacity);
     (1..=capacity as u64).for_each(|number| send(tube, number, SOON).unwrap());
@@ -220,7 +221,7 @@ fn on_a_task(f: impl FnOnce() + Send + 'static) {
     worker(f).join().unwrap();
 }
 
-/// A message that was sent while somebody waits cannot be taken by who comes then.
+/// A message that was sent while a receiver waits cannot be taken by a later one.
 fn nobody_is_overtaken(is_large: bool, capacity: usize) {
     let tube = make(is_large, capacity);
     let (task, receiver) = party(true, move || receive(tube, NEVER).unwrap());
@@ -244,7 +245,7 @@ fn a_message_for_who_waits_is_not_taken_by_another() {
     check(|| nobody_is_overtaken(true, 2));
 }
 
-/// Whose time passes, or who is asked to end, has sent or taken nothing, or all.
+/// A waiter whose time passes, or that is asked to end, has sent or taken nothing, or all.
 fn revoked(is_large: bool, capacity: usize, is_worker: bool, by_deadline: bool, is_sender: bool) {
     let tube = make(is_large, capacity);
     let deadline = if by_deadline { SOON } else { NEVER };
@@ -304,8 +305,8 @@ fn a_revoked_receiver_has_taken_nothing() {
     check(|| revoked(true, 1, true, true, false));
 }
 
-/// What was sent is received, and what was not is told so: nothing is sent after the close, and
-/// nobody waits.
+/// A sent message is received, and a sender that failed is told so: nothing is sent after the
+/// close, and no caller waits.
 fn closed_meanwhile(is_large: bool, capacity: usize) {
     let tube = make(is_large, capacity);
     let senders: Vec<_> = (1..=2)
@@ -387,7 +388,7 @@ fn room_is_taken_and_given_back() {
     check(|| reserved(true, false));
 }
 
-/// Who reads in place keeps its place from all others, and who waits for one gets it.
+/// A receiver that reads in place keeps its place from all others, and a waiter for one gets it.
 fn read_in_place(capacity: usize, readers: u64, copiers: u64) {
     let tube = make(true, capacity);
     let readers: Vec<_> = (0..readers)
@@ -519,7 +520,7 @@ fn two_that_wait_for_many_meet() {
     check(|| crossing(true, true));
 }
 
-/// Three around two tubes: two meet, and the third with the fourth, who comes plainly.
+/// Three around two tubes: two meet, and the third with the fourth, which comes plainly.
 fn in_a_crowd(capacity: usize) {
     let tubes = [make(false, capacity), make(false, capacity)];
     let senders: Vec<_> = (1..=2)
@@ -530,7 +531,7 @@ fn in_a_crowd(capacity: usize) {
     let either =
         worker(move || first_of([to_receive(tubes[1]), to_receive(tubes[0])], NEVER).unwrap());
     let sent = worker(move || {
-        // What is left is in either tube.
+        // The remaining message is in either tube.
         let other = first_of([to_receive(tubes[0]), to_receive(tubes[1])], NEVER).unwrap();
         other.1
     });
@@ -575,7 +576,7 @@ fn nobody_meets_itself() {
     });
 }
 
-/// A wait for one of many that is revoked, beside those who would serve it.
+/// A wait for one of many that is revoked, beside the callers that would serve it.
 fn one_of_many_is_revoked(capacity: usize, is_worker: bool) {
     let tubes = [make(false, capacity), make(false, capacity)];
     let either = party(is_worker, move || {

@@ -1,4 +1,4 @@
-//! Objects of one's own: what their waiters are told is a hint, and none is missed.
+//! Objects of one's own: a hint to their waiters is no promise, and none is missed.
 
 use crate::check;
 use crate::rt::cancel;
@@ -79,7 +79,7 @@ fn left(purses: &[Purse; 2]) -> u32 {
     purses.iter().map(|purse| purse.coins.load(SeqCst)).sum()
 }
 
-/// Two wait for one of two, and each gets a coin, though somebody borrows what is there.
+/// Two wait for one of two, and each gets a coin, though a third borrows the coins that are there.
 #[test]
 fn each_gets_one() {
     fn each(is_worker: bool) {
@@ -105,7 +105,7 @@ fn each_gets_one() {
     check(|| each(false));
 }
 
-/// Who is late, or asked to end, has a coin or has left it to the other.
+/// A waiter that is late, or asked to end, has a coin or has left it to the other.
 #[test]
 fn a_revoked_wait_loses_nothing() {
     fn revoked(by_deadline: bool) {

@@ -2,7 +2,8 @@
 
 pub(crate) mod server;
 
-/// A worker that is ready is run at once: the sooner, the worse for who is not done with it.
+/// A worker that is ready is run at once: the sooner, the worse for a thread that is not done with
+/// it.
 pub(crate) mod runtime {
     use super::server::ServerState;
     use crate::rt::scheduler::Why;

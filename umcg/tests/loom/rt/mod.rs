@@ -1,5 +1,4 @@
-//! The sources of the runtime as they are, and beside them what they find in place of the rest of
-//! it.
+//! The sources of the runtime as they are, and beside them replacements for the rest of it.
 
 pub(crate) mod base;
 pub(crate) mod engine;

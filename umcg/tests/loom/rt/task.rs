@@ -1,4 +1,4 @@
-//! What waits: a thread of the checker's that is a worker, or a plain one.
+//! The waiter: a thread of the checker's that is a worker, or a plain one.
 
 use super::base::sync::{AtomicBool, AtomicU32};
 use crate::shim::atomic::AtomicPtr;
@@ -24,8 +24,8 @@ pub(crate) struct Task {
     pub(crate) interrupted: AtomicBool,
     pub(crate) patience: AtomicU32,
     is_worker: bool,
-    /// How often its context was saved. Who runs it reads that, and races with the saving if
-    /// nothing orders the two: it is for the protocols to do that.
+    /// How often its context was saved. The thread that runs it reads that, and races with the
+    /// saving if nothing orders the two: it is for the protocols to do that.
     context: Cell<u32>,
     runs: Plain<bool>,
     thread: OnceCell<Thread>,
@@ -69,7 +69,7 @@ pub(crate) fn current_worker() -> Option<&'static Task> {
 }
 
 impl Task {
-    /// A thread here is a worker's, in a blocking scope: what it waits for may be revoked.
+    /// A thread here is a worker's, in a blocking scope: its wait may be revoked.
     pub(crate) fn may_be_revoked(&self) -> bool {
         true
     }
@@ -88,8 +88,8 @@ impl Task {
         }
     }
 
-    /// The right to run it is used, once. It sees what the caller has done, as it goes on where
-    /// that one is; not the other way round.
+    /// The right to run it is used, once. The worker sees the caller's changes, as it continues in
+    /// the caller's place; the caller does not see the worker's.
     pub(crate) fn run(&self) {
         self.context.get();
         assert!(

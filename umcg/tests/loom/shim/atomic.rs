@@ -6,8 +6,8 @@ use Ordering::{Relaxed, SeqCst};
 use loom::sync::atomic::AtomicU64 as AtomicOfLoom;
 pub(crate) use loom::sync::atomic::{Ordering, fence};
 use real::marker::PhantomData;
-// A hint of a lock, what its word will be: nothing depends on it, so it is left out of what is
-// explored.
+// A hint of a lock, the expected value of its word: nothing depends on it, so it is left out of the
+// exploration.
 pub(crate) use real::sync::atomic::AtomicU8;
 
 /// A value that has room in 64 bits.
@@ -16,7 +16,7 @@ pub(crate) trait Value: Copy {
     fn from_bits(bits: u64) -> Self;
 }
 
-/// What the atomic behind it has is the difference to the initial value, so that it begins with 0.
+/// The atomic behind it holds the difference to the initial value, so that it begins with 0.
 pub(crate) struct Atomic<T> {
     slot: Slot,
     initial: u64,
@@ -53,9 +53,9 @@ impl<T: Value> Atomic<T> {
         })
     }
 
-    /// The checker does not know that nothing comes between what is read and what is stored by one
-    /// operation: a plain store could. One that is in the way of such operations of others, as a
-    /// lock's is not, is therefore made to come after all that was stored before.
+    /// The checker does not know that nothing comes between the read and the store of one
+    /// operation: a plain store could. A store that is in the way of such operations of others, as
+    /// a lock's is not, is therefore made to come after all earlier stores.
     pub(crate) fn store(&self, value: T, order: Ordering) {
         if order == Relaxed {
             self.newest();
@@ -165,7 +165,7 @@ impl<T: Value> Atomic<T> {
         self.compare_exchange(from, to, order, or)
     }
 
-    /// The newest value there is, which a load does not always see. It synchronises with nobody,
+    /// The newest value there is, which a load does not always see. It synchronises with no thread,
     /// and is no store, either: the checker would take that for one that others may come before.
     pub(crate) fn newest(&self) -> T {
         let none = !self.initial;

@@ -52,7 +52,7 @@ impl<T: Copy + real::fmt::Debug> real::fmt::Debug for Cell<T> {
     }
 }
 
-/// Whoever is still at it when it ends has come too late.
+/// A thread that still uses it when it ends has come too late.
 impl<T> Drop for Cell<T> {
     fn drop(&mut self) {
         if !real::thread::panicking() && self.slot.is_used() {
@@ -61,7 +61,8 @@ impl<T> Drop for Cell<T> {
     }
 }
 
-/// Who asks for the pointer is taken to write, then: for those whose users exclude each other.
+/// A thread that asks for the pointer is taken to write, then: for cells whose users exclude each
+/// other.
 pub(crate) struct UnsafeCell<T> {
     slot: Slot,
     value: real::cell::UnsafeCell<T>,

@@ -1,4 +1,4 @@
-//! What the sources find where they say `std`: atomics and cells of the checker's.
+//! The sources' `std`: atomics and cells of the checker's.
 
 pub(crate) mod atomic;
 pub(crate) mod cell;

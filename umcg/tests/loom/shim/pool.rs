@@ -1,8 +1,7 @@
-//! What of the checker's stands behind the atomics and cells of the sources. An atomic of loom's is
-//! made by a call, and everything else has to come after that; the sources make theirs by
-//! constants, in statics and in frames, wherever they like. So an execution begins with a stock of
-//! them, made before there is a second thread, and an atomic or cell takes one when it is first
-//! used.
+//! The checker's objects behind the atomics and cells of the sources. An atomic of loom's is made
+//! by a call, and everything else has to come after that. The sources make theirs by constants, in
+//! statics and in frames, at any place. So an execution begins with a stock of them, made before
+//! there is a second thread, and an atomic or cell takes one when it is first used.
 
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::AtomicU64;
@@ -16,7 +15,7 @@ const STOCK: usize = 40;
 struct Pool {
     /// Of this execution: an object that is bound to another one's, as a static is, begins anew.
     execution: u32,
-    /// With what was stored last.
+    /// With the value that was stored last.
     atomics: Vec<(AtomicU64, Cell<u64>)>,
     cells: Vec<UnsafeCell<()>>,
     atomics_used: Cell<u32>,
@@ -52,7 +51,7 @@ pub(crate) fn begin() {
     });
 }
 
-/// Which of the stock stands behind an object: in which execution, and its index.
+/// The one of the stock that stands behind an object: in which execution, and its index.
 pub(super) struct Slot(Cell<(u32, u32)>);
 
 impl Slot {
@@ -70,8 +69,8 @@ impl Slot {
         index as usize
     }
 
-    /// Calls `f` with the atomic behind this one, and what was stored there last. It holds 0 at
-    /// first.
+    /// Calls `f` with the atomic behind this one, and the value that was stored there last. It
+    /// holds 0 at first.
     pub(super) fn atomic<R>(&self, f: impl FnOnce(&AtomicU64, &Cell<u64>) -> R) -> R {
         let pool = current();
         let index = self.index(&pool, &pool.atomics_used);
@@ -107,7 +106,7 @@ impl Slot {
         }
     }
 
-    /// Whether anybody has used it in this execution.
+    /// Whether any thread has used it in this execution.
     pub(super) fn is_used(&self) -> bool {
         self.0.get().0 == current().execution
     }

@@ -2,8 +2,8 @@
 //! but two that yield take turns for ever, as an execution of its own each. So a thread that has
 //! yielded a few times in vain is stopped until something is stored.
 //!
-//! Who makes it go on then is ordered before it, by the checker. An ordering that is missing shows
-//! where a thread had not to be stopped.
+//! The thread that makes it go on then is ordered before it, by the checker. An ordering that is
+//! missing shows where a thread had not to be stopped.
 
 use loom::thread::{self, Thread, ThreadId};
 use real::cell::{Cell, RefCell};
@@ -16,7 +16,7 @@ const TURNS: u32 = 2;
 struct Turns {
     /// How often something was stored.
     stores: Cell<u64>,
-    /// What was loaded last is not what was stored last: so looking again is not in vain.
+    /// The value loaded last is not the value stored last: so looking again is not in vain.
     is_stale: Cell<bool>,
     /// For each thread that has yielded: how often since which store.
     of_threads: RefCell<HashMap<ThreadId, (u64, u32)>>,

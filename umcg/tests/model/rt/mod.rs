@@ -1,6 +1,6 @@
-//! The sources of the runtime as they are, and beside them what they find in place of the rest of
-//! it: a `sync` of the checker's, servers that run a worker as soon as it is ready, a scheduler
-//! that is one queue.
+//! The sources of the runtime as they are, and beside them replacements for the rest of it: a
+//! `sync` of the checker's, servers that run a worker as soon as it is ready, a scheduler that is
+//! one queue.
 
 pub(crate) mod base;
 pub(crate) mod engine;

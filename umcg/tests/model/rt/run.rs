@@ -1,6 +1,6 @@
 //! The sleep of idle servers as it is, among servers that only count.
 
-/// Nobody looks for deadlocks.
+/// There is no search for deadlocks.
 pub(crate) mod deadlock {
     use crate::rt::engine::runtime::RuntimeState;
     use crate::rt::engine::server::ServerState;

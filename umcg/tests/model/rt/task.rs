@@ -1,4 +1,4 @@
-//! What parks: a thread of the checker's that is a worker, or a plain one.
+//! The task that parks: a thread of the checker's that is a worker, or a plain one.
 
 use shuttle::sync::atomic::{AtomicPtr, AtomicU32};
 use shuttle::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -26,7 +26,7 @@ pub(crate) struct Task {
     pub(crate) interrupted: shuttle::sync::atomic::AtomicBool,
     pub(crate) patience: AtomicU32,
     is_worker: bool,
-    /// Its context is saved; somebody runs it.
+    /// Its context is saved; a thread runs it.
     saved: AtomicBool,
     runs: Mutex<bool>,
     changed: Condvar,
@@ -74,7 +74,7 @@ impl Task {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A thread here is a worker's, in a blocking scope: what it waits for may be revoked.
+    /// A thread here is a worker's, in a blocking scope: its wait may be revoked.
     pub(crate) fn may_be_revoked(&self) -> bool {
         true
     }

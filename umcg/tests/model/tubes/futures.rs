@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Somebody who polls when it is called, and only then.
+/// A task that polls when it is called, and only then.
 #[derive(Default)]
 struct Called(AtomicBool);
 
@@ -28,13 +28,13 @@ fn run<F: Future + Unpin>(mut future: F) -> F::Output {
     }
 }
 
-/// Ends for ever, so that who is forgotten by a failure finds them.
+/// Ends for ever, so that a task that is forgotten by a failure finds them.
 fn ends<T: Send + 'static>(capacity: usize) -> (&'static Sender<T>, &'static Receiver<T>) {
     let (sender, receiver) = Box::leak(Box::new(ends::tube(capacity)));
     (sender, receiver)
 }
 
-/// Polls until so many polls were in vain, as it is called or before: the rest of it is the
+/// Polls until this many polls were in vain, as it is called or before: the rest of it is the
 /// future's end.
 fn some_polls<F: Future + Unpin>(future: &mut F, polls: usize) -> Option<F::Output> {
     let called = Arc::<Called>::default();
@@ -47,7 +47,7 @@ fn some_polls<F: Future + Unpin>(future: &mut F, polls: usize) -> Option<F::Outp
     None
 }
 
-/// How somebody waits.
+/// The ways to wait.
 #[derive(Clone, Copy, PartialEq)]
 enum How {
     Plainly,
@@ -106,7 +106,7 @@ fn receive_by<T: Send>(receiver: &Receiver<T>, how: How) -> Option<T> {
     }
 }
 
-/// Futures on both sides, and beside them who waits in other ways: everything comes through.
+/// Futures on both sides, and beside them other kinds of waiters: everything comes through.
 fn futures_among_others(capacity: usize, senders: [How; 2], receivers: [How; 2]) {
     let (sender, receiver) = ends::tube::<u64>(capacity);
     let senders = [0, 1].map(|n: usize| {
@@ -238,7 +238,7 @@ fn messages_of_dropped_futures_come_back_in_order() {
 }
 
 /// A message that comes back from a future while all room is held comes before one that is
-/// committed later; whoever waits to send comes after both.
+/// committed later; a waiting sender comes after both.
 fn committed_after_what_comes_back() {
     let (sender, receiver) = ends::<u64>(1);
     let room = on_a_task_of(|| sender.reserve().unwrap());
@@ -265,7 +265,7 @@ fn what_comes_back_is_before_what_is_committed_later() {
     check(committed_after_what_comes_back);
 }
 
-/// What was sent to futures is received or left, and what was not is told so, when the tube is
+/// A message sent to futures is received or left, and a failed send is reported, when the tube is
 /// closed meanwhile.
 fn closed_with_futures(capacity: usize) {
     let (sender, receiver) = ends::<u64>(capacity);

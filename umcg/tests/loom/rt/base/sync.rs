@@ -9,18 +9,18 @@ thread_local! {
     static HAS_HEAVY: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether somebody calls [`heavy`] in this model.
+/// Whether a thread calls [`heavy`] in this model.
 pub(crate) fn set_heavy(has_heavy: bool) {
     HAS_HEAVY.set(has_heavy);
 }
 
 /// A membarrier has every thread pass a sequentially consistent fence, wherever it is just then.
 /// The checker knows no such thing; so both sides pass one themselves where the sources say that
-/// the other may come. That is as much as a membarrier gives between the two, and no less: what
-/// needs the pairing is explored as it is. But it is more besides, as a fence also releases and
-/// acquires, and two that are light do not order each other in truth. Therefore this is nothing at
-/// all in a model in which nobody calls `heavy`, and orderings that a fence could stand in for are
-/// checked there.
+/// the other may come. That is as much as a membarrier gives between the two, and no less: code
+/// that needs the pairing is explored as it is. But it is more besides, as a fence also releases
+/// and acquires, and two that are light do not order each other in truth. Therefore this does
+/// nothing at all in a model in which no thread calls `heavy`, and orderings that a fence could
+/// stand in for are checked there.
 pub(crate) fn light() {
     if HAS_HEAVY.get() {
         fence(Ordering::SeqCst);
@@ -43,7 +43,7 @@ impl Firm {
     pub(crate) fn end(self) {}
 }
 
-/// Nobody is preempted here.
+/// There is no preemption here.
 pub(crate) struct Hold;
 
 impl Hold {

@@ -17,7 +17,7 @@ pub(crate) fn may_be_cut(_: &Task) -> bool {
 
 pub(crate) fn checkpoint() {}
 
-/// Asks the task to end what it waits for in a queue.
+/// Asks the task to end its wait in a queue.
 pub(crate) fn ask(task: &'static Task) {
     task.cancel.store(1, Relaxed);
     super::queue::revoke(task);

@@ -1,5 +1,5 @@
-//! Deadlines. Who is about to wait arms no timer: the model has a thread that revokes, or unparks,
-//! once the clock has gone on, and then too late perhaps.
+//! Deadlines. A task that is about to wait arms no timer: the model has a thread that revokes, or
+//! unparks, once the clock has gone on, and then too late perhaps.
 
 use super::queue;
 use crate::rt::task::Task;
@@ -10,7 +10,7 @@ pub(crate) fn with_deadline(deadline: u64, wait: impl FnOnce(u64) -> bool) -> bo
 
 pub(crate) fn alarm(_: &mut std::mem::MaybeUninit<()>, _: u64) {}
 
-/// The time is this from now on, and the timer of what the task waits for looks at that.
+/// The time is this from now on, and the timer of the task's wait looks at that.
 pub(crate) fn pass(task: &'static Task, to: u64) {
     crate::system::advance(to);
     queue::revoke(task);

@@ -28,7 +28,7 @@ pub(crate) fn timespec(deadline: u64) -> Option<Timespec> {
 }
 
 /// The deadline itself rather than the time until then: the model's clock would go on meanwhile, by
-/// as much as it likes.
+/// any amount.
 pub(crate) fn until(deadline: u64) -> Option<Duration> {
     (deadline != u64::MAX).then(|| Duration::from_nanos(deadline))
 }

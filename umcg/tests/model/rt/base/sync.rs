@@ -7,8 +7,8 @@ pub(crate) use shuttle::sync::atomic::{
 };
 use shuttle::sync::{Mutex, MutexGuard};
 
-/// Nothing: to the checker every atomic operation is sequentially consistent. That fences are
-/// needed, and enough, is what `tso` shows.
+/// Nothing: to the checker every atomic operation is sequentially consistent. `tso` shows that
+/// fences are needed, and enough.
 pub(crate) fn light() {}
 
 /// As [`light`].
@@ -25,7 +25,7 @@ impl Firm {
     pub(crate) fn end(self) {}
 }
 
-/// Nobody is preempted here.
+/// There is no preemption here.
 pub(crate) struct Hold;
 
 impl Hold {

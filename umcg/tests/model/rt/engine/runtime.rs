@@ -1,4 +1,4 @@
-//! What the servers of a runtime share, as the protocols see it.
+//! The state that the servers of a runtime share, as the protocols see it.
 
 use super::poller::Poller;
 use super::server::ServerState;
@@ -13,7 +13,8 @@ use std::any::Any;
 use std::time::Duration;
 use umcg_core::asymmetric;
 
-/// A worker that is ready is run at once: the sooner, the worse for who is not done with it.
+/// A worker that is ready is run at once: the sooner, the worse for a thread that is not done with
+/// it.
 pub(crate) fn ready_in_step(_local: &ServerState, worker: Runnable, why: Why) {
     ready(worker, why);
 }
@@ -150,7 +151,7 @@ impl Timers {
     }
 }
 
-/// The driver, without sources: what it does when it sleeps and is woken, step by step.
+/// The driver, without sources: its steps when it sleeps and is woken.
 pub(crate) struct Driver {
     has_sources: bool,
     polling: AtomicBool,
@@ -183,7 +184,7 @@ impl Poller for Driver {
     }
 
     /// No source ever becomes ready: it sleeps until it is woken, or until then (see
-    /// `time::until`). Who only looks leaves a wake-up to who sleeps.
+    /// `time::until`). A caller that only looks leaves a wake-up to the sleeper.
     fn poll_while(&self, timeout: Option<Duration>, asleep: &mut dyn FnMut() -> bool) -> bool {
         if self.polling.swap(true, SeqCst) {
             return false;

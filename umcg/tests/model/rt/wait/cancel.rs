@@ -1,4 +1,4 @@
-//! Cancellation: what the unwinding would be is a note, but where a model asks for it.
+//! Cancellation: a note stands in for the unwinding, except where a model asks for it.
 
 use crate::rt::task::{self, Task};
 use shuttle::sync::atomic::Ordering::Relaxed;
