@@ -1,4 +1,4 @@
-//! What outlives what: aborted workers, ended runtimes, forks; and preemption in the midst of it.
+//! Lifetimes that cross: aborted workers, ended runtimes, forks; and preemption in the midst of it.
 
 mod net_support;
 
@@ -15,7 +15,7 @@ use umcg::process::{Child, Command, Stdio};
 use umcg::{JoinError, JoinHandle, Runtime};
 
 const SHORT: Duration = Duration::from_millis(20);
-/// For what comes at once unless something is wrong.
+/// For waits that end at once unless something is wrong.
 const IN_TIME: Duration = Duration::from_secs(60);
 
 fn runtime(kind: DriverKind, servers: usize) -> Runtime {
@@ -297,8 +297,8 @@ fn busy_and_talking() {
     busy.into_iter().for_each(|worker| worker.join().unwrap());
 }
 
-/// With which driver this process is to do what the test of this name is about, if it is one that
-/// the test has started.
+/// The driver with which this process is to run the test of this name, if it is a process that the
+/// test has started.
 fn is_child(name: &str) -> Option<DriverKind> {
     let asked = std::env::var("UMCG_NET_STREAMS").ok()?;
     let kind = asked.strip_prefix(name)?.trim();
@@ -309,7 +309,7 @@ fn is_child(name: &str) -> Option<DriverKind> {
     })
 }
 
-/// A process that does what this test is about.
+/// A process that runs this test.
 fn child(name: &str, kind: DriverKind) -> std::process::Child {
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
     command
@@ -363,7 +363,7 @@ fn standard_streams() {
 
 /// In a process of its own: says each line of its input, and when others have run since.
 fn say_lines(kind: DriverKind) {
-    /// After so many turns of the neighbour's the reader has got to its wait.
+    /// After this many turns of the neighbour's the reader has got to its wait.
     const TURNS: usize = 3;
     let say = |text: String| {
         umcg::io::stdout()
@@ -423,7 +423,7 @@ fn lines_of_standard_input() {
                 .try_for_each(|line| pass_on.send(line))
         });
         let expect = |text: &str| {
-            // What the test runner says comes before.
+            // The lines that the test runner prints come before.
             while said
                 .recv_timeout(IN_TIME)
                 .unwrap_or_else(|error| panic!("{kind}: no `{text}`: {error}"))

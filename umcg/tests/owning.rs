@@ -44,7 +44,7 @@ impl Drop for Ended {
     }
 }
 
-/// Runs all of these to their ends, on so many servers.
+/// Runs all of these to their ends, on this many servers.
 fn serve(servers: usize, workers: Vec<Ready>) {
     serve_counting(servers, workers, &AtomicUsize::new(0));
 }
@@ -98,7 +98,7 @@ fn each_has_its_own_storage_wherever_it_runs() {
                 let id = std::thread::current().id();
                 assert!(ids.lock().unwrap().insert(id));
                 for step in 0..20 {
-                    // Borrowed across a switch: what a worker that shares its storage must not do.
+                    // Borrowed across a switch: a worker that shares its storage must not do that.
                     NUMBER.with(|number| {
                         let before = number.get();
                         if (step + me) % 5 == 0 {
@@ -240,8 +240,8 @@ fn one_that_forks_goes_on_in_the_child() {
     }
     let body = || {
         NUMBER.set(12);
-        // SAFETY: the child does no more than a child of several threads may, and what these tests
-        // are about.
+        // SAFETY: the child does no more than a child of several threads may, plus the calls that
+        // these tests are about.
         let child = unsafe { fork() };
         if child == 0 {
             let thread = std::thread::spawn(|| NUMBER.get());
@@ -274,7 +274,7 @@ fn one_that_was_forgotten_keeps_its_storage() {
     assert!(matches!(server.switch_to(ready), Event::Exit(_)));
 }
 
-/// What a run of this test by itself with a variable set does: see below.
+/// The result of a run of this test by itself with a variable set: see below.
 fn overflow() {
     #[allow(unconditional_recursion)]
     fn deeper(n: u64) -> u64 {
@@ -292,7 +292,7 @@ fn overflow() {
 fn an_overflow_is_named() {
     let Some(_turn) = turn() else { return };
     if cfg!(not(target_arch = "x86_64")) {
-        return; // what qemu runs cannot run itself
+        return; // code run by qemu cannot run itself
     }
     const ASKED: &str = "UMCG_TEST_OVERFLOW";
     if std::env::var_os(ASKED).is_some() {

@@ -106,7 +106,7 @@ fn a_deadline_and_a_kill() {
     });
 }
 
-/// A shell whose standard input is ours says so by its status.
+/// A shell reports by its status whether its standard input is ours.
 #[test]
 fn what_output_chooses_is_not_kept() {
     everywhere(|| {
@@ -139,7 +139,8 @@ fn the_output_of_one_is_the_input_of_another() {
     });
 }
 
-/// The number that a shell has written into a file before it became what goes on for long.
+/// The process number that a shell has written into a file before it replaced itself by a
+/// long-running program.
 fn number_in(path: &std::path::Path) -> i32 {
     let began = Instant::now();
     loop {
@@ -153,7 +154,7 @@ fn number_in(path: &std::path::Path) -> i32 {
     }
 }
 
-/// Nobody else could end it, or wait for it.
+/// No other process could end it, or wait for it.
 #[test]
 fn a_cancelled_status_or_output_leaves_no_child() {
     type Run = fn(&mut Command) -> bool;

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// What the test below runs in a process of its own.
+/// The part of the test below that runs in a process of its own.
 #[test]
 #[ignore = "run by the other test"]
 fn child() {

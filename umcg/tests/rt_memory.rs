@@ -1,5 +1,5 @@
-//! What workers of a runtime cost in memory, and what happens when that ends. Each measurement is
-//! made in a process of its own.
+//! The memory that workers of a runtime need, and the behaviour when there is no more. Each
+//! measurement is made in a process of its own.
 //!
 //! `UMCG_MEMORY_WORKERS` is how many parked workers are measured; 50,000 where it is not set.
 
@@ -17,7 +17,7 @@ use umcg::{Builder, JoinHandle, Runtime, SpawnError};
 
 /// Names the measurement for the process that makes it.
 const MEASURE: &str = "UMCG_TEST_MEASURE";
-/// What a parked light worker may cost, in bytes.
+/// The most memory a parked light worker may need, in bytes.
 const BYTES_A_WORKER: usize = 4800;
 
 /// A process that makes one of the measurements.
@@ -134,7 +134,7 @@ fn a_parked_worker_costs_little() {
 fn until_memory_ends(kind: Kind) {
     let runtime = Runtime::builder().servers(2).build().unwrap();
     let spawn = || kind.build_on(&runtime, &Builder::new(), park_until_over);
-    // What is made once is made before.
+    // State that is made once is made before.
     end_all((0..10).map(|_| spawn().unwrap()).collect());
     let mut workers = Vec::with_capacity(1_000_000);
     let limit = kib("/proc/self/status", "VmSize") as u64 + (128 << 20);
@@ -244,8 +244,8 @@ fn after_burst() -> (impl Fn() -> usize, Instant) {
     (move || (used() - before) / WORKERS, began)
 }
 
-/// What stays of a worker that has ended: the page of its descriptor, its block of storage with
-/// what the C library keeps there, and page tables.
+/// The remains of a worker that has ended: the page of its descriptor, its block of storage with
+/// the C library's data, and page tables.
 const BYTES_LEFT: usize = 16 << 10;
 
 fn memory_comes_back() {
@@ -323,8 +323,7 @@ fn after_shortage() {
         while runtime.workers() > 0 {
             std::thread::sleep(Duration::from_millis(5));
         }
-        // Servers hand over what they keep when they come to it, which may be late on a busy
-        // machine.
+        // Servers hand over their stacks when they come to it, which may be late on a busy machine.
         let again = || {
             kind.build_on(&runtime, &Builder::new(), || ())
                 .map(|worker| worker.join().unwrap())

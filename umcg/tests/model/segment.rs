@@ -374,7 +374,7 @@ fn process<R: Send + 'static>(
     })
 }
 
-/// The number of steps, after which it may die; sometimes it lives.
+/// A random number of steps to live; sometimes without end.
 fn some_steps(most: u64) -> u64 {
     let steps = shuttle::rand::thread_rng().gen_range(0..most + 20);
     if steps < most { steps } else { u64::MAX }

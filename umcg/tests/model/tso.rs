@@ -187,8 +187,7 @@ fn crosswise_holds_with_a_membarrier_and_fails_without() {
     crosswise(NOTHING, NOTHING).unwrap_err();
 }
 
-/// The processor would leave out the partner of a second thread's `light`: two that both are light
-/// order nothing.
+/// A `light` needs a `heavy` to pair with: two sides that are both light order nothing.
 #[test]
 fn two_lights_order_nothing() {
     let frequent = [Store(0, 1), NOTHING, Load(1), End];

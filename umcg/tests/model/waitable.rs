@@ -1,4 +1,4 @@
-//! Objects of one's own: a hint to their waiters is no promise, and none is missed.
+//! Objects of one's own: a waiter is told a hint, and no hint is missed.
 
 use crate::check;
 use crate::rt::cancel;

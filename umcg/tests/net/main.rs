@@ -128,7 +128,7 @@ fn a_timeout_and_a_deadline_end_a_read_and_the_stream_stays_usable() {
             ErrorKind::TimedOut
         );
         assert!(Instant::now() >= deadline);
-        // What is there can be read after the deadline.
+        // Bytes that are there can be read after the deadline.
         other.write_all(b"late").unwrap();
         one.set_read_deadline(None);
         let mut buffer = [0; 4];
@@ -167,7 +167,7 @@ fn who_does_not_want_to_wait_is_told() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
-        // Of this kind, for what is written to one can be read from the other at once.
+        // Of this kind, as bytes written to one can be read from the other at once.
         let (mut one, mut other) = UnixStream::pair().unwrap();
         one.set_nonblocking(true).unwrap();
         let mut copy = one.try_clone().unwrap();
@@ -343,7 +343,7 @@ fn connecting_fails_where_nobody_listens_and_goes_on_to_the_next_address() {
     everywhere(|| {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let listening = listener.local_addr().unwrap();
-        // Bound, so that nobody else gets the port, but not listening.
+        // Bound, so that no other program gets the port, but not listening.
         let silent = rustix::net::socket(
             rustix::net::AddressFamily::INET,
             rustix::net::SocketType::STREAM,
@@ -548,8 +548,8 @@ fn more_buffers_than_the_kernel_takes_at_once() {
 #[test]
 fn nobody_there_for_a_datagram_is_an_error_of_the_next_call_only() {
     everywhere(|| {
-        // Connected elsewhere, a socket takes nothing from us; and while it is there nobody else
-        // gets its port.
+        // Connected elsewhere, a socket takes nothing from us; and while it is there no other
+        // program gets its port.
         let [elsewhere, deaf, socket] = [(); 3].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
         deaf.connect(elsewhere.local_addr().unwrap()).unwrap();
         let nobody = deaf.local_addr().unwrap();
@@ -601,7 +601,7 @@ fn what_is_closed_leaves_nothing_behind() {
         return;
     }
     everywhere(|| {
-        // What the driver itself needs is there after the first round, whose wait is not over
+        // The driver's own descriptors are there after the first round, whose wait is not over
         // before it begins.
         let mut before = 0;
         for round in 0..20 {
@@ -658,7 +658,7 @@ fn no_descriptors_left_is_an_error() {
             }
         };
         assert_eq!(error.raw_os_error(), Some(libc_emfile()));
-        // What there is goes on working.
+        // Sockets that are there go on working.
         one.write_all(b"still").unwrap();
         other.read_exact(&mut [0; 5]).unwrap();
         drop(streams);

@@ -52,7 +52,7 @@ pub(crate) enum Joiner<R> {
 
 pub(crate) fn spawn<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> Joiner<R> {
     match umcg::current_id() {
-        // SAFETY: nothing that the tests call keeps what is in thread-local storage across a
+        // SAFETY: nothing that the tests call keeps a value in thread-local storage across a
         // switch.
         Some(_) => Joiner::Worker(unsafe { umcg::spawn_light(f) }),
         None => Joiner::Thread(std::thread::spawn(f)),

@@ -1,4 +1,4 @@
-//! What each operation does where nobody waits: by a worker and by a thread.
+//! The effect of each operation without waiters: by a worker and by a thread.
 
 use crate::parties::{SORTS, everywhere};
 use crate::support::{KINDS, with};

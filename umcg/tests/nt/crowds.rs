@@ -1,4 +1,4 @@
-//! Many at once: nothing is lost or doubled, and what is for one at a time is.
+//! Many at once: nothing is lost or doubled, and objects for one at a time are held by one.
 
 use crate::parties::{everywhere, join_all, waiters};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl World {
     }
 
     /// Waits for any or all of some of the five, in any order, with a deadline or an alert at
-    /// times; gives back what it has got. How much that was.
+    /// times; gives back what it has taken. Returns how much that was.
     fn visit(&self, random: &mut Random) -> usize {
         let mut order = [0, 1, 2, 3, 4];
         (1..5)

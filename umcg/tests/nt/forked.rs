@@ -26,7 +26,7 @@ fn timers_and_owners_of_a_child() {
     if !is_child(TEST) {
         return child_succeeds(TEST);
     }
-    // What a thread gets with its first wait, under a lock that another one may have had.
+    // State that a thread gets with its first wait, under a lock that another one may have had.
     assert_eq!(
         Wait::any(&[Timer::new(false).as_handle()]).wait_timeout(SHORT),
         LATE

@@ -1,4 +1,4 @@
-//! Mutexes: who owns them, and what becomes of them at its end.
+//! Mutexes: their owners, and the mutexes that an owner has at its end.
 
 use crate::parties::{Party, Place, SORTS, Sort, everywhere, until_waiting};
 use crate::support::flag;
@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::*;
 use umcg::JoinError;
 use umcg::nt::{Event, Mutex, NotOwner, Owned, Wait, Woken};
 
-/// How somebody ends who has mutexes.
+/// The ways in which an owner of mutexes ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ends {
     Returns,
@@ -16,7 +16,7 @@ enum Ends {
     IsAborted,
 }
 
-/// Whoever ends, however: the next wait has the mutex, and is told.
+/// However an owner ends: the next wait has the mutex, and is told.
 #[test]
 fn abandoned() {
     everywhere("abandoned", |place| {
@@ -88,7 +88,7 @@ fn abandoned_by(place: &Place<'_>, sort: Sort, ends: Ends) {
     assert_eq!([0, 1, 2].map(|n| mutexes[n].unlock()), [Ok(1); 3]);
 }
 
-/// What was unlocked is not abandoned; nor is what was taken for another.
+/// A mutex that was unlocked is not abandoned; nor is one that was taken for another owner.
 #[test]
 fn not_abandoned() {
     everywhere("not abandoned", |place| {

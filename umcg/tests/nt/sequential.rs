@@ -1,9 +1,9 @@
-//! Random sequences of operations, against what the document of ntsync says that they do, one after
-//! the other.
+//! Random sequences of operations, against their effects in the document of ntsync, one after the
+//! other.
 //!
-//! Each wait that has to wait is a worker; the model says who goes on with each step, and with
-//! what. When a step is done those have gone on, and the others stand in as many queues as the
-//! model has.
+//! Each wait that has to wait is a worker. The model says which of them go on with each step, and
+//! with which result. When a step is done those have gone on, and the others stand in as many
+//! queues as the model has.
 
 use crate::id;
 use crate::parties::{abort, waiters};
@@ -201,7 +201,7 @@ impl Model {
         ended
     }
 
-    /// Whether it was set, was so many, was so deep; none for an error.
+    /// The previous state: whether it was set, its count, or its depth; none for an error.
     fn change(&mut self, step: &Step) -> (Option<u32>, usize) {
         match *step {
             Step::Set(at) | Step::Reset(at) | Step::Pulse(at) => {
@@ -313,7 +313,7 @@ fn play_change(
     }
 }
 
-/// Whether the objects are as the model says, and nobody goes on that should not.
+/// Whether the objects are as the model says, and no worker goes on that should not.
 fn compare(model: &Model, handles: &[Handle], pending: &[(usize, JoinHandle<Ended>)], step: &Step) {
     for (at, handle) in handles.iter().enumerate() {
         let waiting = model.waiting.iter();

@@ -54,7 +54,7 @@ fn one_shot() {
     });
 }
 
-/// It is set once in each period, as far as somebody takes it; never before its time.
+/// It is set once in each period, as far as it is taken; never before its time.
 #[test]
 fn periodic() {
     everywhere("periodic", |place| {
@@ -69,7 +69,7 @@ fn periodic() {
             }
         });
         party.join();
-        // Those that nobody takes are one.
+        // Several that are not taken count as one.
         std::thread::sleep(SHORT * 4);
         assert!(timer.cancel() && !timer.cancel());
         assert_eq!(
@@ -120,8 +120,8 @@ fn set_again() {
     });
 }
 
-/// A manual one lets all through, another one; what is due is there for who looks, whether or not
-/// the thread of timers was fast enough.
+/// A manual one lets all through, another one lets one through. A timer that is due is found by a
+/// caller that looks, whether or not the thread of timers was fast enough.
 #[test]
 fn all_or_one() {
     everywhere("all or one", |place| {

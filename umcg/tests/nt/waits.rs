@@ -73,7 +73,8 @@ fn wait(
     }
 }
 
-/// Whatever is given ends the wait, with its index, and is taken; with an alert, or without.
+/// Each object that is given ends the wait, with its index, and is taken; with an alert, or
+/// without.
 #[test]
 fn any() {
     everywhere("any", |place| {
@@ -112,7 +113,7 @@ fn any() {
     });
 }
 
-/// Nothing is taken before all is there; then all is. Whatever comes last.
+/// Nothing is taken before all are there; then all are taken, whichever comes last.
 #[test]
 fn all() {
     everywhere("all", |place| {
@@ -251,7 +252,7 @@ fn pulses() {
     });
 }
 
-/// Served in the order in which they came, whatever they wait for.
+/// Served in the order in which they came, whichever objects they wait for.
 #[test]
 fn in_order() {
     everywhere("order", |place| {
@@ -324,7 +325,7 @@ fn many() {
     });
 }
 
-/// Whose time passes, or who is aborted, has taken nothing, and stands nowhere.
+/// A waiter whose time passes, or that is aborted, has taken nothing, and stands in no queue.
 #[test]
 fn deadlines_and_aborts() {
     everywhere("deadlines", |place| {
@@ -383,7 +384,8 @@ fn deadlines_and_aborts() {
     });
 }
 
-/// Who only looks, in many queues, is not cut short there: whatever is asked of it in that moment.
+/// A caller that only looks, in many queues, is not cut short there, even if it is aborted in that
+/// moment.
 #[test]
 fn a_look_is_no_point_of_cancellation() {
     everywhere("looks", |place| {
@@ -414,7 +416,7 @@ fn a_look_is_no_point_of_cancellation() {
     });
 }
 
-/// An object whose handles are gone lives as long as somebody waits for it, or is told that it may
+/// An object whose handles are gone lives as long as a waiter waits for it, or is told that it may
 /// go by it.
 #[test]
 fn the_last_handle() {

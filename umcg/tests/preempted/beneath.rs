@@ -71,7 +71,7 @@ fn in_a_constructor() {
     let load = || {
         // SAFETY: its constructor and its destructor only compute.
         let library = unsafe { Library::open(PATH.get().unwrap()) };
-        // SAFETY: that is what it is, in the source above.
+        // SAFETY: the function has this type, in the source above.
         let has_begun = unsafe {
             std::mem::transmute::<*mut c_void, extern "C" fn() -> i32>(library.symbol(c"has_begun"))
         };
@@ -110,7 +110,7 @@ fn in_a_comparison() {
         one.cmp(other) as i32
     }
     let sort = || {
-        // So many that the C library may want memory for them.
+        // So many that the C library may allocate memory for them.
         let mut numbers: Vec<u64> = (0..200u64)
             .map(|n| n.wrapping_mul(6364136223846793005))
             .collect();
@@ -137,7 +137,8 @@ unsafe extern "C" {
     fn pthread_once(once: *const AtomicI32, routine: extern "C" fn()) -> i32;
 }
 
-/// A critical section gives way at its end where that was due: but not beneath somebody's lock.
+/// If it was due, a critical section gives way at its end, but not while a frame beneath it holds a
+/// lock.
 #[test]
 fn at_the_end_of_a_critical_section() {
     extern "C" fn routine() {
@@ -161,7 +162,7 @@ fn at_the_end_of_a_critical_section() {
     );
 }
 
-/// Nor in a signal handler, whose signal the kernel thread blocks until it returns.
+/// Nor in a signal handler: the kernel thread blocks its signal until it returns.
 #[test]
 fn at_the_end_of_a_critical_section_in_a_handler() {
     static ALONE: Alone = Alone::new();
@@ -183,8 +184,8 @@ fn at_the_end_of_a_critical_section_in_a_handler() {
     );
 }
 
-/// A language runtime that is loaded when workers are preempted already, and its lock: nobody is
-/// taken off in it, or in what it calls.
+/// A language runtime that is loaded when workers are preempted already, and its lock: no worker is
+/// taken off in it, or in functions that it calls.
 #[test]
 fn a_runtime_that_is_loaded_late() {
     const SOURCE: &str = "
@@ -217,7 +218,7 @@ fn a_runtime_that_is_loaded_late() {
             LIBRARY.get_or_init(|| unsafe { Library::open(PATH.get().unwrap()) })
         });
         let locked = library.symbol(c"locked");
-        // SAFETY: that is what it is, in the source above.
+        // SAFETY: the function has this type, in the source above.
         let locked =
             unsafe { std::mem::transmute::<*mut c_void, extern "C" fn(extern "C" fn())>(locked) };
         locked(call);

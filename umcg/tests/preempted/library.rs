@@ -48,7 +48,7 @@ unsafe impl Sync for Library {}
 
 impl Library {
     /// # Safety
-    /// What it does when it is loaded and unloaded may be done now.
+    /// The code that runs when it is loaded and unloaded may run now.
     pub(crate) unsafe fn open(path: &CStr) -> Library {
         // SAFETY: passed on.
         let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };

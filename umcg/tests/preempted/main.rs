@@ -1,5 +1,5 @@
-//! Ticks at every moment: nobody is taken off with a lock of the C library's, and who is taken off
-//! goes on as if nothing had come.
+//! Ticks at every moment: no worker is taken off with a lock of the C library's, and a worker that
+//! is taken off goes on as if nothing had come.
 //!
 //! The signal of the tick is sent by hand. Here it comes at random moments, while workers are in
 //! the C library: from outside, several at a time and tens of thousands a second. In [`stepped`] it
@@ -61,7 +61,7 @@ fn inside_stdio() {
         let null = unsafe { libc::fopen(c"/dev/null".as_ptr(), c"w".as_ptr()) };
         assert!(!null.is_null());
         for number in 0..50 {
-            // SAFETY: an open stream, and what the format says.
+            // SAFETY: an open stream, and arguments that fit the format.
             unsafe {
                 libc::fprintf(
                     null,
@@ -106,7 +106,7 @@ fn inside_the_loader() {
         if !library.is_null() {
             // SAFETY: an open library.
             assert!(!unsafe { libc::dlsym(library, c"malloc".as_ptr()) }.is_null());
-            // SAFETY: as above; nobody uses it after.
+            // SAFETY: as above; no thread uses it after.
             unsafe { libc::dlclose(library) };
         }
     };
@@ -163,8 +163,8 @@ std::arch::global_asm!(
     ".popsection",
 );
 
-/// What the unwinder is led to by wrong tables is not there: a worker is not preempted for so long,
-/// and goes on.
+/// The frame to which wrong tables lead the unwinder is not there: a worker is not preempted for a
+/// while, and goes on.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn where_unwind_tables_are_wrong() {
@@ -237,7 +237,7 @@ fn beneath_the_loaders_lock() {
     );
 }
 
-/// Others wait in the kernel for whom `pthread_once` has called.
+/// Others wait in the kernel for the worker that `pthread_once` has called.
 #[test]
 fn beneath_once() {
     unsafe extern "C" {
@@ -260,7 +260,7 @@ fn beneath_once() {
             .is_err()
         {
             current = next;
-            // SAFETY: nobody has seen it.
+            // SAFETY: no other thread has seen it.
             drop(unsafe { Box::from_raw(current) });
         }
     };
@@ -287,7 +287,7 @@ fn in_a_handler() {
     }
     let raise = || {
         static INSTALL: Once = Once::new();
-        // Others would wait for who is taken off in there.
+        // Others would wait for a worker that is taken off in there.
         umcg::critical(|| {
             INSTALL.call_once(|| storm::handle(libc::SIGUSR1, handler, libc::SA_NODEFER))
         });

@@ -1,5 +1,5 @@
-//! What is told when a worker does not get on: enough to see whether it was passed over, or waits
-//! for a lock of somebody who was taken off.
+//! The report when a worker does not get on: enough to see whether it was passed over, or waits for
+//! a lock of a worker that was taken off.
 //!
 //! Nothing here allocates, as that may wait for the lock which all this is about, but the dump at
 //! the end: a thread is kept for that.
@@ -75,7 +75,7 @@ impl Report {
         self.servers.clone()
     }
 
-    /// Says how far each worker has come, and what its server does, and ends the process.
+    /// Prints how far each worker has come, and the state of its server, and ends the process.
     pub(crate) fn fail(&self, rounds: &[AtomicU64], before: &[u64]) -> ! {
         let mut out = Unbuffered;
         let _ = writeln!(
@@ -133,7 +133,7 @@ fn describe(out: &mut Unbuffered, server: Server) {
         // SAFETY: a C string.
         let opened = unsafe { libc::open(path.bytes.as_ptr().cast(), libc::O_RDONLY) };
         let mut text = [0u8; 2048];
-        // SAFETY: room for so much.
+        // SAFETY: room for this much.
         let length = unsafe { libc::read(opened, text.as_mut_ptr().cast(), text.len()) };
         // SAFETY: opened above, if it was.
         unsafe { libc::close(opened) };

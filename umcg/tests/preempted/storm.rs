@@ -18,7 +18,7 @@ pub(crate) struct Shape {
 }
 
 /// How long one more of the workers may take to get on, without a tick by hand. All together may
-/// take longer: who is nearly always in malloc is seldom met outside.
+/// take longer: a worker that is nearly always in malloc is seldom met outside.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn duration() -> Duration {
@@ -40,7 +40,7 @@ pub(crate) fn survives(test: &str, shape: Shape, work: impl Fn() + Copy + Send +
     );
 }
 
-/// What each worker says of itself.
+/// A worker's report of itself.
 struct Progress {
     rounds: Vec<AtomicU64>,
     over: AtomicBool,

@@ -2,8 +2,8 @@
 //! trap flag, and before many of the instructions the more urgent one does something else, unless
 //! it is still at it.
 //!
-//! Not before each: who changes a word between all looks and all compare-and-swaps of somebody else
-//! keeps that from ever getting on.
+//! Not before each instruction: a thread that changes a word between all looks and all
+//! compare-and-swaps of another keeps that one from ever getting on.
 
 use crate::support::{child_succeeds, is_child, say};
 use std::arch::asm;
@@ -16,8 +16,8 @@ use std::time::Duration;
 const FLAG: i64 = 0x100;
 const LOW: c_int = 1;
 const HIGH: c_int = 2;
-/// Of a processor, for what the urgent one does once. Who sleeps while it waits needs little, and
-/// who does not sleep keeps the other one off the processor for good.
+/// Processor time of one step of the urgent thread. A thread that sleeps while it waits needs
+/// little; one that does not sleep keeps the other one off the processor for good.
 const ENOUGH: Duration = Duration::from_millis(500);
 /// For all of a test: then the process is killed.
 const SECONDS: u32 = 100;
@@ -29,17 +29,16 @@ static STEPS: AtomicU32 = AtomicU32::new(0);
 static WAITS: AtomicU32 = AtomicU32::new(0);
 /// Instructions from one before which the urgent one is asked to the next are fewer than this.
 const GAP: u32 = 512;
-/// How many there are left, and what that is chosen by.
+/// How many there are left, and the number by which that is chosen.
 static LEFT: AtomicU32 = AtomicU32::new(0);
 static SEED: AtomicU32 = AtomicU32::new(1);
-/// What the urgent one is to do: one of those below.
+/// The work of the urgent thread: one of the functions below.
 static WORD: AtomicU32 = AtomicU32::new(IDLE);
 const IDLE: u32 = 0;
 const ASKED: u32 = 1;
 const OVER: u32 = 2;
 
-/// Calls `low`, and `high` before many instructions of what that has [`stepped`]. In a process of
-/// its own.
+/// Calls `low`, and `high` before many instructions of `low` [`stepped`]. In a process of its own.
 #[track_caller]
 pub(crate) fn contend(test: &str, high: impl Fn() + Sync, low: impl FnOnce()) {
     if !std::thread::spawn(|| become_real_time(LOW)).join().unwrap() {
@@ -104,7 +103,7 @@ pub(crate) fn stepped_often(sequence: impl Fn()) {
     });
 }
 
-/// What the urgent thread does. Returns the longest time of a processor that it took for once.
+/// The body of the urgent thread. Returns the longest processor time that one call took.
 fn serve(high: impl Fn(), ready: &mpsc::Sender<()>) -> Duration {
     assert!(become_real_time(HIGH));
     ready.send(()).unwrap();
@@ -160,7 +159,7 @@ fn prepare() -> bool {
         unsafe { libc::sigaction(libc::SIGTRAP, &action, null_mut()) },
         0
     );
-    WORD.store(OVER, Relaxed); // nobody is asked
+    WORD.store(OVER, Relaxed); // no other thread is asked
     begin();
     end();
     WORD.store(IDLE, Relaxed);

@@ -1,6 +1,6 @@
-//! Real-time threads that want what a thread of lower priority has on their own processor: the
-//! inner locks, and what is waited for as shortly. The other one must get the processor, or they
-//! wait for ever.
+//! Real-time threads that want an object which a thread of lower priority has on their own
+//! processor: the inner locks, and objects that are waited for as shortly. The other thread must
+//! get the processor, or they wait for ever.
 //!
 //! The less urgent thread does an operation instruction by instruction, and before many of them the
 //! urgent thread runs and does the same, as far as it gets.
@@ -24,7 +24,7 @@ use umcg_core::context::lock::Lock;
 
 /// Both do the same.
 fn both(test: &str, operation: impl Fn() + Sync) {
-    operation(); // what is done once in a process
+    operation(); // state made once in a process
     contend(test, &operation, || stepped_often(&operation));
 }
 
@@ -48,14 +48,14 @@ fn the_lock_in_a_word() {
     both("the_lock_in_a_word", || event.pulse());
 }
 
-/// Who waits wants more than there ever is: each release looks at the queue.
+/// The waiter wants more than there ever is: each release looks at the queue.
 #[test]
 fn the_lock_of_a_semaphore() {
     const MANY: u32 = 1 << 30;
     let semaphore = Semaphore::new(0);
     std::thread::scope(|scope| {
         scope.spawn(|| semaphore.acquire_many(MANY).unwrap());
-        // A waiter takes what there is from those that come later.
+        // A waiter takes saved wakeups before later callers.
         eventually("somebody waits", || {
             semaphore.release(1).unwrap();
             semaphore.try_acquire().is_err()
@@ -164,7 +164,7 @@ fn what_belongs_to_a_server() {
     contend("what_belongs_to_a_server", high, low);
 }
 
-/// Who serves a waiter waits until that has left its server.
+/// A thread that serves a waiter waits until that has left its server.
 #[test]
 fn a_worker_that_is_about_to_wait() {
     let (sender, receiver) = umcg::tube::tube(0);

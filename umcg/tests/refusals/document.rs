@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 /// Which parts of the sources make which calls.
 type Sites = BTreeMap<String, BTreeSet<String>>;
 
-/// What begins the name of a function of the system's.
+/// The beginnings of the names of the system's functions.
 const BEGINNINGS: [&str; 2] = ["libc::", "rustix::"];
-/// Names that are looked for whatever stands before them.
+/// Names that are looked for after any prefix.
 const ANYWHERE: [&str; 15] = [
     "futex::cmp_requeue",
     "futex::requeue",
@@ -63,8 +63,8 @@ fn is_word(character: char) -> bool {
     character.is_ascii_alphanumeric() || character == '_'
 }
 
-/// The functions of `rustix` that a file has imported, or modules of it: what no path goes on from,
-/// within the import.
+/// The functions of `rustix` that a file has imported, or modules of it: names from which no path
+/// goes on, within the import.
 fn imported(code: &str) -> BTreeSet<&str> {
     let imports = code
         .match_indices("use rustix::")
@@ -139,13 +139,13 @@ fn calls(name: &str) -> Option<&'static [&'static str]> {
             .find(|call| **call == last)
             .map(std::slice::from_ref)
     };
-    // What threads of the C library are made of is its own.
+    // The calls by which the C library makes threads are its own.
     let none = || (NO_CALLS.contains(&last) || last.starts_with("pthread_")).then_some(&[][..]);
     // `futex::wait` is not `wait`: the longer name first.
     of(name).or_else(|| of(last)).or_else(own).or_else(none)
 }
 
-/// The calls of all crates, and the names that nobody knows.
+/// The calls of all crates, and the names that are not in the list.
 fn made() -> (Sites, Vec<String>) {
     let (mut sites, mut unknown) = (Sites::new(), Vec::new());
     for folder in ["umcg-context/src", "umcg-core/src", "umcg/src", "capi/src"] {
@@ -161,7 +161,7 @@ fn made() -> (Sites, Vec<String>) {
             if name == READS_NUMBERS {
                 continue;
             }
-            // The module of the crate: what moves within one is the same part.
+            // The module of the crate: code that moves within one is the same part.
             let name = name.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
             for function in named(&code(&fs::read_to_string(&file).unwrap())) {
                 match calls(&function) {
@@ -214,7 +214,7 @@ fn each_call_that_the_sources_make_has_its_row_and_each_row_its_sources() {
                 .map(|file| format!("`{file}`"))
                 .collect::<Vec<_>>()
         });
-        // What is never refused is made everywhere.
+        // A call that is never refused is made everywhere.
         if row.is_some() && UNTESTED.contains(&call.as_str()) {
             continue;
         }

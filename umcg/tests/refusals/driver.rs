@@ -1,5 +1,5 @@
-//! The driver of input and output when it is refused what it was granted, or its descriptors are
-//! taken away.
+//! The driver of input and output when a call that had been granted is refused, or its descriptors
+//! are taken away.
 
 use crate::filter::{refuse, refuse_for_a_moment, refuse_if, shared};
 use crate::run;
@@ -121,7 +121,7 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 fn operations_go_on(refuse: impl Fn()) {
     let Some(runtime) = with_a_ring() else { return };
     refuse();
-    // Nobody else is there to think of a single one.
+    // There is no other thread that could think of a single one.
     runtime.run(write_and_read);
     let workers: Vec<_> = (0..200).map(|_| runtime.spawn(write_and_read)).collect();
     workers
@@ -129,8 +129,8 @@ fn operations_go_on(refuse: impl Fn()) {
         .for_each(|worker| worker.join().unwrap());
 }
 
-/// The kernel says "later" for longer than a runtime believes it. What was in the queue then has
-/// been done otherwise, or was aborted: it is not done once more.
+/// The kernel says "later" for longer than a runtime believes it. The entries in the queue then
+/// have been done otherwise, or were aborted: they are not done once more.
 fn a_ring_is_used_again_after_a_shortage() {
     let Some(runtime) = with_a_ring() else { return };
     let (is_over, entered): (&AtomicBool, &AtomicU32) = (shared(), shared());
@@ -162,7 +162,7 @@ fn a_ring_is_used_again_after_a_shortage() {
         runtime.run(write_and_read);
         entered.load(Relaxed) > 20
     });
-    // Nobody has written again, nor does anybody else read the pipe.
+    // No other process has written again, nor does any other read the pipe.
     assert_eq!(written.metadata().unwrap().len(), 4);
     writer.write_all(b"x").unwrap();
     runtime.run(write_and_read);
@@ -257,7 +257,7 @@ fn descriptors_are_closed(driver: DriverKind, replaced: bool) {
     runtime.run(|| ());
     if driver == DriverKind::IoUring {
         runtime.run(write_and_read);
-        // Never dropped: std ends a debug build that closes what is closed already.
+        // Never dropped: std ends a debug build that closes a descriptor which is closed already.
         let (reader, writer) = pipe();
         let (mut reader, _writer) = (ManuallyDrop::new(reader), ManuallyDrop::new(writer));
         drop(runtime.spawn(move || reader.read(&mut [0; 8])));
@@ -279,10 +279,10 @@ fn descriptors_are_closed(driver: DriverKind, replaced: bool) {
     let file = rustix::io::fcntl_dupfd_cloexec(&file, highest + 10).unwrap();
     for fd in 3..=highest {
         let _ = if replaced {
-            // SAFETY: that is what the test is about.
+            // SAFETY: the test is about that.
             unsafe { libc::dup2(file.as_raw_fd(), fd) }
         } else {
-            // SAFETY: that is what the test is about.
+            // SAFETY: the test is about that.
             unsafe { libc::close(fd) }
         };
     }
@@ -291,7 +291,7 @@ fn descriptors_are_closed(driver: DriverKind, replaced: bool) {
     wait_until("the end of the process", || worker.is_finished());
 }
 
-/// What the kernel says of the set is not told to the worker that waits for a socket.
+/// The kernel's error about the set is not reported to the worker that waits for a socket.
 fn a_socket_takes_the_number_of_the_set() {
     let runtime = Runtime::builder()
         .servers(1)
@@ -303,7 +303,7 @@ fn a_socket_takes_the_number_of_the_set() {
             .unwrap()
             .as_raw_fd();
         for fd in 3..highest {
-            // SAFETY: that is what the test is about.
+            // SAFETY: the test is about that.
             unsafe { libc::close(fd) };
         }
         // More than there were descriptors. The server does not run meanwhile, and finds nothing

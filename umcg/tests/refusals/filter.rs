@@ -64,7 +64,7 @@ pub(crate) fn shared<T: zero::IsValid>() -> &'static T {
 
 const PAGE: usize = 4096;
 
-/// What may be shared so.
+/// Values that may be shared so.
 mod zero {
     use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32};
 
@@ -81,12 +81,12 @@ mod zero {
     unsafe impl<T: IsValid, const N: usize> IsValid for [T; N] {}
 }
 
-/// Has somebody say of each of these calls whether it is refused with `errno`: by its number and
-/// the kernel thread that makes it.
+/// Has another process decide for each of these calls whether it is refused with `errno`: by its
+/// number and the kernel thread that makes it.
 ///
 /// That is a process of its own, for which no filter holds, and to which the C library sends no
-/// signals. It has the descriptors of this one, and a copy of the memory but for what is
-/// [`shared`]; it must not allocate.
+/// signals. It has the descriptors of this one, and a copy of the memory except for the values that
+/// are [`shared`]; it must not allocate.
 pub(crate) fn refuse_if(calls: &[i64], errno: i32, is_refused: impl FnMut(i64, i32) -> bool) {
     let listener: &AtomicI32 = shared();
     listener.store(-1, Relaxed);
@@ -116,7 +116,7 @@ pub(crate) fn refuse_if(calls: &[i64], errno: i32, is_refused: impl FnMut(i64, i
 
 fn judge(listener: RawFd, errno: i32, mut is_refused: impl FnMut(i64, i32) -> bool) -> ! {
     loop {
-        // SAFETY: zero is valid, and what the kernel asks for.
+        // SAFETY: zero is valid, and the kernel asks for it.
         let mut asked: libc::seccomp_notif = unsafe { std::mem::zeroed() };
         // SAFETY: a listener, and room for a notification.
         if unsafe { libc::ioctl(listener, RECEIVE, &raw mut asked) } != 0 {

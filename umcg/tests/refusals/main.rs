@@ -13,7 +13,7 @@ mod workload;
 
 use child::run;
 
-/// What the processes of the other tests run. On its own this is no test.
+/// The program that the processes of the other tests run. On its own this is no test.
 #[test]
 fn scenario() {
     let Some(asked) = child::asked() else { return };

@@ -1,5 +1,5 @@
-//! Each system call, refused in each way: nothing hangs, nobody computes for nothing, and what
-//! fails says why.
+//! Each system call, refused in each way: nothing hangs, no thread computes for nothing, and each
+//! failure gives its reason.
 
 use crate::child::{Ran, run};
 use crate::filter::{refuse, refuse_for_a_moment, refuse_if, shared};
@@ -95,7 +95,7 @@ struct Case {
 }
 
 impl Case {
-    /// What is wrong, if anything is.
+    /// The fault, if there is one.
     fn run(&self) -> Option<String> {
         let calls = list(self.row.instead_of.iter().chain([&self.row.number]));
         let ran = run(&format!("matrix {} {calls} {}", self.when, self.errno));
@@ -177,13 +177,13 @@ fn try_all(errors: &[i32], times: &[&'static str]) {
     );
 }
 
-/// A row whose call nobody makes says nothing.
+/// A row whose call is never made says nothing.
 #[test]
 fn each_call_of_the_table_is_made() {
     if !crate::filter::are_possible() {
         return;
     }
-    // None refused at all, or what others stand in for.
+    // None refused at all, or only calls that others replace.
     let others: BTreeSet<&[i64]> = TESTED.iter().map(|row| row.instead_of).collect();
     let mut made = BTreeSet::new();
     for refused in others {

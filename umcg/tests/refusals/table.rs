@@ -1,7 +1,7 @@
-//! What comes of each system call's refusal. `docs/refusals.md` says it in words, a row for each
+//! The effect of each system call's refusal. `docs/refusals.md` says it in words, a row for each
 //! call; a test holds the two, and the sources, to each other.
 
-/// A call, and what may fail when it is refused, with an error that says why.
+/// A call, and the operations that may fail when it is refused, with an error that says why.
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) number: i64,
@@ -9,11 +9,10 @@ pub(crate) struct Row {
     pub(crate) fails: &'static [&'static str],
     /// It may end the process, with a line that says why.
     pub(crate) ends: Ends,
-    /// EAGAIN of it means "not now" to everybody, and is waited out: nothing else can be made of
-    /// it.
+    /// EAGAIN of it always means "not now", and is waited out: nothing else can be made of it.
     pub(crate) waits: bool,
-    /// It is not refused for a moment: the C library ends a process one thread of which is refused
-    /// what another one is granted.
+    /// It is not refused for a moment: the C library ends a process if one of its threads is
+    /// refused a call that another one is granted.
     pub(crate) is_for_all_threads: bool,
     /// It stands in for these, which are refused as well.
     pub(crate) instead_of: &'static [i64],
@@ -76,7 +75,7 @@ const TICKS: &[&str] = &["preemption"];
 const CREDENTIALS: &[&str] = &["credentials"];
 const SHARED: &[&str] = &["segment"];
 const FILES: &[&str] = &["files", "helpers"];
-/// What needs a new kernel thread. Std's own threads and processes are among it.
+/// Operations that need a new kernel thread. Std's own threads and processes are among them.
 const THREADS: &[&str] = &[
     "runtime",
     "waits",
@@ -87,7 +86,7 @@ const THREADS: &[&str] = &[
     "words",
     "credentials",
 ];
-/// What needs new memory, too.
+/// Operations that need new memory, too.
 const MEMORY: &[&str] = &[
     "runtime",
     "workers",
@@ -101,7 +100,7 @@ const MEMORY: &[&str] = &[
     "credentials",
 ];
 
-/// What is there before `epoll_pwait`.
+/// The call that existed before `epoll_pwait`.
 const OTHER_WAITS: &[i64] = &[
     libc::SYS_epoll_pwait2,
     #[cfg(target_arch = "x86_64")]

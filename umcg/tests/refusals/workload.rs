@@ -18,7 +18,7 @@ const LONG: Duration = Duration::from_secs(10);
 /// thread that spins uses the whole of one.
 const IDLE: Duration = Duration::from_millis(200);
 const IDLE_CPU: Duration = Duration::from_millis(120);
-/// What is done once is over by then, without optimisation and beside others.
+/// Initialisation is over by then, without optimisation and beside others.
 const ONCE: Duration = Duration::from_secs(10);
 
 /// The runtimes that the parts run on.
@@ -38,7 +38,7 @@ impl World {
             .pin(true)
             .build()
             .map_err(text);
-        // What helpers have to follow.
+        // Changes that helpers have to follow.
         change_main_thread();
         Ok(World {
             runtime,
@@ -46,7 +46,7 @@ impl World {
         })
     }
 
-    /// Runs each part, and prints what came of it.
+    /// Runs each part, and prints its result.
     pub(crate) fn run(&self) {
         let on = |part: fn() -> Outcome| self.on(part);
         report("workers", || self.workers());
@@ -82,7 +82,7 @@ impl World {
         report("credentials", || credentials(|| ()));
     }
 
-    /// Says whether nobody computes when nobody has anything to do.
+    /// Reports whether all threads are idle when there is nothing to do.
     pub(crate) fn idle(&self) {
         report("idle", idle);
     }
@@ -361,7 +361,7 @@ fn servers() -> Outcome {
     serve(&server, thread, 1, Some(event))
 }
 
-/// Runs the thread, and so many others, of which one has caused this event.
+/// Runs the thread, and this many others, of which one has caused this event.
 fn serve(server: &Server, thread: Thread, others: u32, mut event: Option<Event>) -> Outcome {
     let mut left = others + u32::from(thread.is_ok());
     let began = Instant::now();
@@ -397,7 +397,7 @@ fn serve(server: &Server, thread: Thread, others: u32, mut event: Option<Event>)
 }
 
 /// A thread worker that is away from home changes the credentials of the process; in the end they
-/// are what they were. Before that it calls `begins`, at home.
+/// are as before. Before that it calls `begins`, at home.
 pub(crate) fn credentials(begins: impl FnOnce() + Send + 'static) -> Outcome {
     let server = Server::register().map_err(text)?;
     let thread = thread_worker(begins, change_credentials);
@@ -429,7 +429,7 @@ fn change_credentials() -> Outcome {
     if may_change_credentials() {
         let group = rustix::process::getgid().as_raw();
         let mut groups = [OTHER; 33];
-        // SAFETY: room for so many.
+        // SAFETY: room for this many.
         let count = unsafe { libc::getgroups(32, groups.as_mut_ptr()) };
         let count = usize::try_from(count).map_err(|_| "getgroups")?;
         // SAFETY: no precondition.
@@ -547,8 +547,8 @@ fn memory() -> Outcome {
     Ok(())
 }
 
-/// Nobody computes when nobody has anything to do, but for what a refusal costs once: a look for
-/// all threads of the process, where the kernel does not list them.
+/// No thread computes when there is nothing to do, except for the single cost of a refusal: a look
+/// for all threads of the process, where the kernel does not list them.
 fn idle() -> Outcome {
     let began = Instant::now();
     loop {

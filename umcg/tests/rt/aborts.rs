@@ -10,7 +10,7 @@ use std::time::Duration;
 use umcg::sync::{Condvar, Mutex};
 use umcg::{JoinError, JoinHandle, Runtime};
 
-/// It has been cancelled, and all of what it owned is gone.
+/// It has been cancelled, and everything that it owned is gone.
 #[track_caller]
 fn is_cancelled<R: std::fmt::Debug>(worker: JoinHandle<R>) {
     match worker.join() {
@@ -126,7 +126,8 @@ fn before_it_begins() {
     });
 }
 
-/// What it owns has destructors, which may wait, as they may at the end of one that has begun.
+/// The values that it owns have destructors, which may wait, as they may at the end of one that has
+/// begun.
 #[test]
 fn before_it_begins_with_destructors_that_wait() {
     /// Counts when it has waited in its drop: not as a light one unwinds, which it must not.
@@ -165,7 +166,7 @@ fn before_it_begins_with_destructors_that_wait() {
             is_cancelled(worker);
         });
         assert_eq!(drops.load(Relaxed), 3);
-        // Nobody waits for this one.
+        // No caller waits for this one.
         kind.run(runtime, move || kind.spawn(body(left)).abort());
         eventually("the drop of what was left", || drops.load(Relaxed) == 4);
     });
@@ -269,14 +270,14 @@ fn twice_and_after_the_end() {
         worker.abort();
         worker.abort();
         assert_eq!(worker.join().unwrap(), 6);
-        // Whoever has the descriptor now is not touched by that.
+        // The descriptor's present owner is not touched by that.
         for _ in 0..100 {
             assert_eq!(kind.run(runtime, || (umcg::yield_now(), 7).1), 7);
         }
     });
 }
 
-/// Who catches it goes on, until the next wait.
+/// A worker that catches it goes on, until the next wait.
 #[test]
 fn one_that_catches_it() {
     over("abort caught", |runtime, kind| {
@@ -325,7 +326,7 @@ fn destructors_that_wait() {
     });
 }
 
-/// The worker has been asked to end, and has: what is done for it at its end is not cut.
+/// The worker has been asked to end, and has: work done for it at its end is not cut short.
 #[test]
 fn destructors_of_locals_that_wait() {
     const NAME: &str = "aborts::destructors_of_locals_that_wait";
@@ -361,7 +362,7 @@ fn destructors_of_locals_that_wait() {
     });
 }
 
-/// One that has panicked is a worker that panicked, whatever is asked of it afterwards.
+/// A worker that has panicked stays one that panicked, whatever is asked of it afterwards.
 #[test]
 fn a_panic_is_not_lost() {
     struct Slow;
@@ -437,9 +438,9 @@ fn by_each_other() {
     });
 }
 
-/// Light workers share what a kernel thread counts of its panics. What the library waits for at the
-/// end of one that is cut short, the lock of a condition variable or the end of a process, is
-/// none of the others' business.
+/// Light workers share the kernel thread's count of panics. At the end of one that is cut short the
+/// library waits: for the lock of a condition variable or the end of a process. Those waits do not
+/// concern the others.
 #[test]
 fn others_see_nothing_of_an_unwinding_that_has_to_wait() {
     let waits: [fn(&Mutex<()>, &Condvar); 2] = [

@@ -1,4 +1,4 @@
-//! What waits, wherever it is called: in a worker, where one blocks in the kernel, in sections that
+//! Calls that wait, in every place: in a worker, where one blocks in the kernel, in sections that
 //! are not cut short, in a plain thread, and in each of these within the other.
 
 use crate::support::{HOUR, Kind, eventually, flag, over};
@@ -121,8 +121,8 @@ fn spawns_and_joins() {
     });
 }
 
-/// Where waits are not cut short those of a time limit within are not either: what has been begun
-/// is done.
+/// Where waits are not cut short those of a time limit within are not either: work that has been
+/// begun is done.
 #[test]
 fn time_limits() {
     anywhere("timeouts anywhere", |kind, cut| {

@@ -1,4 +1,4 @@
-//! What all workers are doing, in any state of the process.
+//! The state of all workers, in any state of the process.
 
 use crate::support::{child_command, is_child};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -51,7 +51,7 @@ fn sleeps_for_the_dump() {
     std::hint::black_box(());
 }
 
-/// A panic that prints its backtrace to a pipe that nobody reads has the lock that Rust has for all
+/// A panic that prints its backtrace to a pipe without a reader has the lock that Rust has for all
 /// backtraces, for good. A dump does without.
 #[test]
 fn somebody_keeps_the_lock_of_backtraces() {
@@ -82,7 +82,7 @@ fn somebody_keeps_the_lock_of_backtraces() {
     });
 }
 
-/// Where nobody can ask what functions are called, there are their addresses.
+/// Where the names of functions cannot be asked for, there are their addresses.
 #[test]
 fn somebody_keeps_the_lock_of_symbols() {
     plays("dumps::somebody_keeps_the_lock_of_symbols", |runtime| {

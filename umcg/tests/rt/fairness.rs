@@ -1,4 +1,4 @@
-//! Nobody waits for ever for those who wait for nothing.
+//! No worker waits for ever for workers that wait for nothing.
 
 use crate::support::{Kind, counter, eventually, flag, over, server_counts, with};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
@@ -33,7 +33,7 @@ fn yielders_all_progress() {
     });
 }
 
-/// Two that unpark each other for as long as nobody ends it: they live in the slot of a server.
+/// Two that unpark each other until they are ended: they live in the slot of a server.
 fn ping_pong(
     runtime: &Runtime,
     kind: Kind,
@@ -64,7 +64,7 @@ fn ping_pong(
     })
 }
 
-/// What others can do while so many pairs of that sort run.
+/// The turns that others get while this many pairs of that sort run.
 fn others_get_on(runtime: &Runtime, kind: Kind, pairs: usize, handing_over: bool) {
     let over = flag();
     let busy: Vec<_> = (0..pairs)
@@ -143,7 +143,7 @@ fn spawning_starves_nobody() {
     });
 }
 
-/// What was only meant for the next turn of a server that has none is run by another.
+/// A worker that was only meant for the next turn of a server that has none is run by another.
 #[test]
 fn a_stuck_server_keeps_nothing_for_itself() {
     over("stuck", |runtime, kind| {

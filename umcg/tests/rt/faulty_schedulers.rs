@@ -1,5 +1,5 @@
-//! Schedulers that do what they should not: safe code, so no harm comes of it but an end of the
-//! process that says why.
+//! Schedulers that break their rules: they are safe code, so no harm comes of it except an end of
+//! the process that says why.
 
 use crate::support::{child, child_succeeds, is_child, server_counts};
 use std::collections::VecDeque;
@@ -110,7 +110,7 @@ fn one_that_serves_two_runtimes_ends_the_process() {
     }
 }
 
-/// What would switch elsewhere does not there.
+/// A call that would switch elsewhere does not there.
 #[test]
 fn one_that_waits_switches_nowhere() {
     const TEST: &str = "faulty_schedulers::one_that_waits_switches_nowhere";

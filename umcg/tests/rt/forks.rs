@@ -8,19 +8,19 @@ use std::ptr::{null, null_mut};
 /// A child that was forked.
 pub(crate) struct Forked(Pid);
 
-/// Makes a child that does what `f` does and ends with its result; with 101, as tests do, if that
-/// panics.
+/// Makes a child that runs `f` and ends with its result; with 101, as tests do, if that panics.
 ///
-/// The child has a copy of all memory and none of the other threads. What they had locked stays
-/// locked, so `f` takes no locks that they may have had: those of the allocator are free, as the C
+/// The child has a copy of all memory and none of the other threads. Locks that those held stay
+/// locked, so `f` takes no locks that they may have had. The allocator's locks are free, as the C
 /// library sees to that.
 pub(crate) fn fork(f: impl FnOnce() -> i32) -> Forked {
     // SAFETY: the child ends in the branch that is its own, so nothing of its parent's frames is
-    // left or dropped twice. A lock that nobody unlocks would stop it, no more.
+    // left or dropped twice. A lock that is never unlocked would only stop it.
     match unsafe { libc::fork() } {
         0 => {
             let code = catch_unwind(AssertUnwindSafe(f)).unwrap_or(101);
-            // SAFETY: it ends the process, without what was registered for the end of the parent.
+            // SAFETY: it ends the process, without the functions registered for the end of the
+            // parent.
             unsafe { libc::_exit(code) }
         }
         child => {
@@ -58,6 +58,6 @@ pub(crate) fn in_plain_thread(f: fn()) {
     // SAFETY: `thread` is written by the call; the body takes the word that it is given.
     let error = unsafe { libc::pthread_create(&raw mut thread, null(), main, f as *mut c_void) };
     assert_eq!(error, 0);
-    // SAFETY: it was made just now, and nobody else waits for it.
+    // SAFETY: it was made just now, and no other thread waits for it.
     assert_eq!(unsafe { libc::pthread_join(thread, null_mut()) }, 0);
 }

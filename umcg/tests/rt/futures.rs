@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// Ready after so many polls; wakes itself by `wake`.
+/// Ready after this many polls; wakes itself by `wake`.
 struct Steps<W> {
     left: u32,
     wake: W,

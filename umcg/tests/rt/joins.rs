@@ -153,7 +153,7 @@ fn deadlines_race_with_the_end() {
     });
 }
 
-/// A scoped worker's descriptor is used again at once by those who poll for its end.
+/// A scoped worker's descriptor is used again at once by workers that poll for its end.
 #[test]
 fn who_sees_the_end_may_use_the_descriptor_again() {
     over("reuse", |runtime, kind| {
@@ -177,7 +177,7 @@ fn who_sees_the_end_may_use_the_descriptor_again() {
 /// Waits for the end of the worker that this is the handle of.
 type Waits = fn(JoinHandle<()>);
 
-/// What comes of it in the worker itself: it is told, also beside what would come later.
+/// The effect in the worker itself: it is told, also beside later events.
 const OWN_END: [Waits; 7] = [
     |me| drop(me.join()),
     |me| umcg::blocking(|| drop(me.join())),
@@ -207,7 +207,7 @@ const OWN_END: [Waits; 7] = [
     },
 ];
 
-/// Who would wait for its own end is told so.
+/// A worker that would wait for its own end is told so.
 #[test]
 fn nobody_waits_for_ones_own_end() {
     over("its own end", |runtime, kind| {
@@ -240,7 +240,7 @@ fn nobody_waits_for_ones_own_end() {
     });
 }
 
-/// What a panic said is in the error of `join`.
+/// The message of a panic is in the error of `join`.
 #[test]
 fn errors_of_joins_have_messages() {
     over("messages", |runtime, kind| {

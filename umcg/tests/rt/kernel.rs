@@ -43,8 +43,7 @@ fn blocking_stops_nobody_else() {
     });
 }
 
-/// A panic inside is the worker's, and touches nobody else; not the server's count of panics
-/// either.
+/// A panic inside is the worker's, and touches no other; not the server's count of panics either.
 #[test]
 fn a_panic_in_blocking() {
     over("panic in blocking", |runtime, kind| {
@@ -64,7 +63,7 @@ fn a_panic_in_blocking() {
     });
 }
 
-/// In a blocking scope a worker can do what a thread can.
+/// In a blocking scope a worker can do everything that a thread can.
 #[test]
 fn all_sorts_in_blocking() {
     over("in blocking", |runtime, kind| {
@@ -128,7 +127,8 @@ fn pairs_of_sockets() {
     });
 }
 
-/// Who waits for input can be cut as any other, by abort and by timeout, and others go on.
+/// A worker that waits for input can be cut short like any other, by abort and by timeout, and
+/// others go on.
 #[test]
 fn reads_that_are_cut() {
     over_drivers("cut reads", |runtime, kind| {

@@ -1,17 +1,17 @@
 //! The two kinds of workers, by one name each way to make them.
 //!
 //! Making a light worker is unsafe, since wherever it waits, yields or blocks it may find the
-//! thread-local storage of another thread. What the worker does is for the tests to say, so it is
-//! argued here, once, for all of them; and it is for who writes a test to keep it so:
+//! thread-local storage of another thread. The tests choose the worker's code, so it is argued
+//! here, once, for all of them. Whoever writes a test must keep it so:
 //!
-//! - L: where a test's light worker calls what may switch, it is in no `LocalKey::with`, and has
-//!   nothing that is not `Send`, such as a guard of one of std's locks; none of its destructors
-//!   waits while it unwinds. Where preemption is on, all this holds at every instruction, so it
-//!   does not even allocate.
+//! - L: where a test's light worker calls a function that may switch, it is in no `LocalKey::with`,
+//!   and has nothing that is not `Send`, such as a guard of one of std's locks; none of its
+//!   destructors waits while it unwinds. Where preemption is on, all this holds at every
+//!   instruction, so it does not even allocate.
 
 use umcg::{Builder, JoinHandle, Runtime, Scope, ScopedJoinHandle, SpawnError};
 
-/// Whose thread-local storage a worker has.
+/// The owner of a worker's thread-local storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Its own.

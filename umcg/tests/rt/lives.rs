@@ -1,4 +1,4 @@
-//! What workers are given, and what they leave.
+//! The values that workers are given, and the values that they leave.
 
 use crate::support::{Counted, Kind, counter, eventually, over, over_servers};
 use std::sync::Arc;
@@ -133,7 +133,7 @@ impl Drop for Bomb {
     }
 }
 
-/// Where the worker has ended already it is we who drop what it left.
+/// Where the worker has ended already it is we who drop its result.
 fn detach<R>(worker: umcg::JoinHandle<R>) {
     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(worker)));
 }
@@ -221,7 +221,7 @@ fn detaching_races_with_the_end() {
     });
 }
 
-/// A destructor of a detached worker's result may do what workers do.
+/// A destructor of a detached worker's result may do everything that workers do.
 #[test]
 fn a_detached_result_may_wait_in_its_destructor() {
     struct Waits(Arc<AtomicUsize>);
@@ -262,7 +262,7 @@ fn handles_dropped_after_the_end_drop_the_result_once() {
     });
 }
 
-/// What a closure captures goes before the join returns, and after what its body has.
+/// A closure's captures are dropped before the join returns, and after those of its body.
 #[test]
 fn drop_order_is_that_of_a_function() {
     struct Says(&'static str, Arc<std::sync::Mutex<Vec<&'static str>>>);

@@ -49,7 +49,7 @@ fn each_worker_has_its_own_wherever_it_runs() {
                     NUMBER.with(|number| assert_eq!(number.replace(n), 7));
                     GUARD.with(|guard| *guard.borrow_mut() = Some(Ended(ended)));
                     for _ in 0..10 {
-                        // Kept across a switch, which is what they are for.
+                        // Kept across a switch, which is their purpose.
                         NUMBER.with(|number| {
                             umcg::yield_now();
                             number.set(number.get() + 1);
@@ -82,7 +82,7 @@ fn threads_have_theirs() {
         .unwrap();
 }
 
-/// A value that is needed to make it is none; what was begun is forgotten, so that the next call
+/// A value that is needed to make itself fails; the begun one is forgotten, so that the next call
 /// tries again.
 #[test]
 fn one_that_needs_itself() {
@@ -206,8 +206,8 @@ fn thread_locals_of_those_that_have_their_own() {
     assert_eq!(OF_THREAD.get(), 1);
 }
 
-/// What the last destructors make, of a result that nobody wants and of thread-locals, ends as
-/// well, and is not left to the worker after.
+/// Values that the last destructors make, of an unwanted result and of thread-locals, are destroyed
+/// as well, and are not left to the next worker.
 #[test]
 fn the_last_destructors_have_theirs() {
     struct Last(Arc<AtomicUsize>);
@@ -245,8 +245,8 @@ fn the_last_destructors_have_theirs() {
     });
 }
 
-/// What each worker may find in the storage that it shares is another's, and what has its own is
-/// not touched by that.
+/// Each worker may find another's values in the storage that it shares; a worker with its own
+/// storage is not touched by that.
 #[test]
 fn both_kinds_side_by_side() {
     over("both kinds", |runtime, kind| {
@@ -271,8 +271,8 @@ fn both_kinds_side_by_side() {
     });
 }
 
-/// Of a plain thread, too, what destructors make ends as well: those of its locals, and those of
-/// what it has in thread-locals.
+/// Of a plain thread, too, values that destructors make are destroyed as well: those of its locals,
+/// and those of its thread-locals.
 #[test]
 fn the_last_destructors_of_threads_have_theirs() {
     struct Last(Arc<AtomicUsize>);

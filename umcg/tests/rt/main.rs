@@ -1,8 +1,8 @@
 //! The runtime, by its public interface: each test over several numbers of servers and both kinds
 //! of workers.
 //!
-//! `support` has the loop over those, the watchdog, and what is checked at the end of each: no
-//! workers left, and no threads.
+//! `support` has the loop over those, the watchdog, and the checks at the end of each: no workers
+//! left, and no threads.
 
 #![allow(clippy::useless_vec, reason = "what is tested there is the allocator")]
 

@@ -1,4 +1,4 @@
-//! A global runtime that cannot be started: all that needs it says so, and what comes later tries
+//! A global runtime that cannot be started: every call that needs it says so, and later calls try
 //! again.
 
 use crate::support::{child_command, is_child};
@@ -9,7 +9,7 @@ use umcg::{Builder, Error, SpawnError};
 const WHY: &str =
     "the global runtime could not be started: UMCG_DRIVER is neither epoll nor io_uring";
 
-/// What a panic in `f` says.
+/// The message of a panic in `f`.
 fn said<R>(f: impl FnOnce() -> R) -> String {
     let Err(payload) = catch_unwind(AssertUnwindSafe(f)) else {
         panic!("it does not panic")
@@ -17,7 +17,7 @@ fn said<R>(f: impl FnOnce() -> R) -> String {
     *payload.downcast::<String>().unwrap()
 }
 
-/// What gives errors.
+/// The calls that return errors.
 fn errors() {
     let refused = SpawnError::Runtime(Error::NoSuchDriver);
     assert_eq!(refused.to_string(), WHY);
@@ -36,7 +36,7 @@ fn errors() {
     assert_eq!(file.to_string(), Error::NoSuchDriver.to_string());
 }
 
-/// What has no errors to give.
+/// The calls that have no errors to return.
 fn panics() {
     let no_worker = format!("no worker could be made: {WHY}");
     assert_eq!(said(|| umcg::spawn(|| ())), no_worker);
@@ -55,7 +55,7 @@ fn panics() {
     );
 }
 
-/// What a plain thread does by itself.
+/// The calls that a plain thread does by itself.
 fn works_all_the_same() {
     umcg::sleep(Duration::from_millis(1));
     umcg::yield_now();

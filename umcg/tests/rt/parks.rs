@@ -54,7 +54,7 @@ fn a_deadline_is_not_early() {
     });
 }
 
-/// Two parties in turns; each has what it needs to find the other.
+/// Two parties in turns; each has the means to find the other.
 struct Turns {
     turn: AtomicUsize,
     parties: [Mutex<Option<Handle>>; 2],
@@ -107,7 +107,7 @@ fn ping_pong_between_all_sorts() {
     });
 }
 
-/// Many threads and workers unpark one worker; it counts what they added.
+/// Many threads and workers unpark one worker; it counts the numbers that they added.
 #[test]
 fn storms() {
     over("storm", |runtime, kind| {
@@ -150,7 +150,8 @@ fn storms() {
     });
 }
 
-/// Handles of workers that have ended are harmless, to whoever has their descriptors now.
+/// Handles of workers that have ended are harmless, also to the present owners of their
+/// descriptors.
 #[test]
 fn stale_handles() {
     over("stale", |runtime, kind| {
@@ -223,7 +224,7 @@ fn handles_as_words() {
     });
 }
 
-/// On one server the one that is handed over to is who runs next.
+/// On one server the worker that is handed over to runs next.
 #[test]
 fn hand_over_runs_the_other_next() {
     for servers in server_counts() {
@@ -263,7 +264,7 @@ fn hand_over_runs_the_other_next() {
     }
 }
 
-/// Two that hand over to each other go on as long as they like.
+/// Two that hand over to each other go on until they stop.
 #[test]
 fn hand_over_back_and_forth() {
     over("hand over and back", |runtime, kind| {
@@ -297,7 +298,7 @@ fn hand_over_back_and_forth() {
     });
 }
 
-/// `while !flag { wait; park }` is right, whatever the wait: it leaves the unpark to the park.
+/// `while !flag { wait; park }` is right, with any wait: it leaves the unpark to the park.
 #[test]
 fn other_waits_take_no_unpark() {
     fn waits(kind: Kind, which: usize) {

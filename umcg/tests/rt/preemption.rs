@@ -1,4 +1,4 @@
-//! Workers that are taken off their servers in the midst of whatever they do.
+//! Workers that are taken off their servers in the midst of any code.
 
 use crate::support::{Kind, counter, eventually, flag, server_counts, with};
 use std::cell::Cell;
@@ -53,7 +53,7 @@ fn who_computes_for_ever_stops_nobody() {
 /// use.
 #[test]
 fn what_is_left_on_a_stack_stops_nobody() {
-    /// What calls into the C library leave, only more of it.
+    /// As calls into the C library leave, only more of it.
     #[inline(never)]
     fn leaves() {
         black_box(&[libc::malloc as *const () as usize + 64; 4096]);
@@ -87,7 +87,7 @@ fn what_is_left_on_a_stack_stops_nobody() {
 /// again.
 #[test]
 fn a_sleep_in_the_kernel_is_left_alone() {
-    /// What it computes first, by the clock of the tick.
+    /// Its first result, by the clock of the tick.
     const BUSY: Duration = Duration::from_millis(60);
     fn computed() -> Duration {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
@@ -212,7 +212,7 @@ fn panics_survive() {
     });
 }
 
-/// In a critical section nobody else runs on the server.
+/// In a critical section no other worker runs on the server.
 #[test]
 fn critical_sections_are_not_preempted() {
     for kind in [Kind::Full, Kind::Light] {
@@ -282,8 +282,8 @@ fn the_urgent_preempt_at_once() {
     }
 }
 
-/// One that is bound to a server takes the place of who runs there, though somebody less urgent
-/// runs elsewhere, or another server sleeps.
+/// One that is bound to a server takes the place of the worker that runs there, though a less
+/// urgent one runs elsewhere, or another server sleeps.
 #[test]
 fn the_urgent_preempt_where_they_are_bound() {
     for priorities in [&[100, 50][..], &[100]] {
@@ -368,7 +368,8 @@ fn urgent_beside(name: &'static str, low: &[u8]) {
     });
 }
 
-/// Who makes a more urgent one gives it its own place, though nobody else could take it off.
+/// A worker that makes a more urgent one ready gives it its own place, though no other could take
+/// it off.
 #[test]
 fn who_is_less_urgent_gives_way_to_whom_it_makes() {
     let builder = Runtime::builder()

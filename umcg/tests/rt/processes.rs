@@ -1,4 +1,4 @@
-//! What concerns the whole process, each in one of its own where that matters.
+//! Events that concern the whole process, each in one of its own where that matters.
 
 use crate::support::forks::{fork, in_plain_thread};
 use crate::support::{
@@ -35,8 +35,8 @@ fn fork_in_a_thread() {
     });
 }
 
-/// In a child a runtime of the parent makes no worker and waits for nothing, whoever forked, and
-/// whatever its threads were doing.
+/// In a child a runtime of the parent makes no worker and waits for nothing, whichever thread
+/// forked, and whatever state its threads were in.
 #[test]
 fn a_runtime_in_a_child() {
     fn look(runtime: Runtime, own: &Runtime) {
@@ -114,7 +114,7 @@ fn a_runtime_in_a_child() {
     });
 }
 
-/// What threads keep for each other is in order in a child, whatever they were doing.
+/// State that threads keep for each other is in order in a child, whatever state they were in.
 #[test]
 fn threads_of_a_child() {
     const TEST: &str = "processes::threads_of_a_child";
@@ -186,7 +186,8 @@ fn an_overflow_is_named() {
     );
 }
 
-/// Before the message of a panic stands the name of its worker, which that can ask for, too.
+/// Before the message of a panic stands the name of its worker. The worker can ask for the name,
+/// too.
 #[test]
 fn panics_have_names() {
     const NAME: &str = "processes::panics_have_names";
@@ -232,7 +233,7 @@ fn panics_have_names() {
     );
 }
 
-/// What is told when all workers wait for nothing that could come.
+/// The report when all workers wait for nothing that could come.
 #[test]
 fn a_deadlock_is_told() {
     for servers in server_counts() {
@@ -242,7 +243,7 @@ fn a_deadlock_is_told() {
             let builder = Runtime::builder()
                 .on_deadlock(move |dump| told.lock().unwrap().push(dump.to_owned()));
             with("deadlock", servers, builder, |runtime| {
-                // Nobody is in one who waits for a deadline, or for the kernel.
+                // No deadlock includes a worker that waits for a deadline, or for the kernel.
                 kind.run(runtime, || umcg::sleep(Duration::from_millis(20)));
                 kind.run(runtime, || {
                     umcg::blocking(|| std::thread::sleep(Duration::from_millis(20)))
@@ -303,7 +304,7 @@ fn a_panic_in_the_report_of_a_deadlock_ends_nothing() {
     });
 }
 
-/// The report is a dump: it has the names of who waits.
+/// The report is a dump: it has the names of the waiters.
 #[test]
 fn the_report_of_a_deadlock_has_names() {
     let reports = Arc::new(Mutex::new(String::new()));
@@ -417,7 +418,7 @@ fn a_dump_says_how_many_servers_sleep() {
     }
 }
 
-/// Those that ended in a runtime before, and that nobody has joined, are not of the next one.
+/// Workers that ended in an earlier runtime, and were never joined, are not of the next one.
 #[test]
 fn a_dump_is_of_one_runtime() {
     for kind in [Kind::Full, Kind::Light] {

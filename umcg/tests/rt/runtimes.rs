@@ -188,7 +188,7 @@ fn shutdown_gives_up() {
         assert!(start.elapsed() >= Duration::from_millis(30));
         assert_eq!(drops.load(Relaxed), 0);
         eventually("the servers end", || threads("left-").is_empty());
-        // The process goes on; what is left of them does no harm, whatever is done to it.
+        // The process goes on; the workers that are left do no harm, whatever is done to them.
         workers.iter().for_each(|worker| {
             assert!(worker.is_finished());
             worker.handle().unpark();
@@ -204,8 +204,8 @@ fn shutdown_gives_up() {
     }
 }
 
-/// A worker that computes does not hold up `shutdown_timeout`; whoever waits for it is told, and it
-/// does no harm later.
+/// A worker that computes does not hold up `shutdown_timeout`. Its waiters are told, and it does no
+/// harm later.
 #[test]
 fn shutdown_gives_up_what_computes() {
     for servers in server_counts() {
@@ -646,8 +646,8 @@ fn a_worker_that_outlives_its_runtime_comes_to_no_other() {
         eventually("it has ended", || stale.is_finished());
         drop(first);
         eventually("its threads end", || threads("first-").is_empty());
-        // What the second one needs is taken from elsewhere, so that the place of the first one is
-        // left to the third.
+        // The memory for the second one is taken from elsewhere, so that the place of the first one
+        // is left to the third.
         let taken: Vec<_> = (4..=64).map(|lines| vec![Lines([0; 128]); lines]).collect();
         let second = build("second");
         drop(taken);

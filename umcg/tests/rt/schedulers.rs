@@ -151,7 +151,7 @@ fn fifo() {
     }
 }
 
-/// Turns that two classes get of 8000, with weights 1 and 3, and so many workers each.
+/// Turns that two classes get of 8000, with weights 1 and 3, and this many workers each.
 fn shares(kind: Kind, runtime: &Runtime, workers: usize) -> [usize; 2] {
     let turns = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
     let counts = turns.clone();
@@ -196,7 +196,7 @@ fn weighted() {
     }
 }
 
-/// One worker in a class gets what its class is due, though its queue is empty while it runs.
+/// One worker in a class gets its class's share, though the queue is empty while it runs.
 #[test]
 fn weighted_with_one_worker_a_class() {
     with(
@@ -269,7 +269,7 @@ fn bound_ones_stay(runtime: &Runtime) {
     assert_eq!(runtime.build(&builder, || 4).unwrap().join().unwrap(), 4);
 }
 
-/// Last in, first out, and counts what it is told.
+/// Last in, first out, and counts its calls.
 #[derive(Default)]
 struct Stack {
     ready: Mutex<Vec<Runnable>>,
@@ -287,7 +287,7 @@ impl Scheduler for Stack {
         self.told[why as usize].fetch_add(1, Relaxed);
         let mut ready = self.ready.lock().unwrap();
         match why {
-            // Who yields comes last.
+            // A worker that yields comes last.
             Why::Yielded => ready.insert(0, worker),
             _ => ready.push(worker),
         }

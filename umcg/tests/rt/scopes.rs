@@ -60,7 +60,7 @@ fn unjoined_and_leaked_ones_end_with_it() {
             }
         });
         assert_eq!(ends, [1; 60]);
-        // What was leaked stays; all else was dropped before the scope returned.
+        // The value that was leaked stays; all others were dropped before the scope returned.
         assert_eq!(drops.load(Relaxed), 40);
     });
 }
@@ -86,7 +86,8 @@ fn a_panic_in_it_waits_for_its_workers() {
     });
 }
 
-/// A panic is that of who joins the worker; one that nobody has joined is the scope's.
+/// A panic goes to the caller that joins the worker; one of a worker that was not joined is the
+/// scope's.
 #[test]
 fn a_panic_that_nobody_has_got_is_the_scopes() {
     everywhere("scoped panics", |kind| {
@@ -165,7 +166,7 @@ fn aborting_one_of_its_workers() {
             });
             eventually("it begins", || begun.load(Relaxed));
             assert!(!worker.is_finished());
-            worker.handle().unpark(); // means nothing to who sleeps
+            worker.handle().unpark(); // means nothing to a worker that sleeps
             worker.abort();
             assert!(matches!(worker.join(), Err(JoinError::Cancelled)));
         });

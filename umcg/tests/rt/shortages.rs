@@ -1,4 +1,4 @@
-//! What cannot be had is an error of the call that asked for it.
+//! A resource that cannot be had is an error of the call that asked for it.
 
 use crate::support::{child_arguments, child_variable, is_child};
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::time::Duration;
 use umcg::{Builder, SpawnError};
 
-/// The most memory that the process may map beyond what it has, in KiB.
+/// The most memory that the process may map beyond the present amount, in KiB.
 const ROOM: &str = "UMCG_TEST_ROOM";
 
 /// Bytes of addresses that the process has.
@@ -87,7 +87,7 @@ fn one_scope(room: u64) {
     IS_OVER.store(true, Relaxed);
     set_most_mapped(u64::MAX);
     std::thread::sleep(Duration::from_millis(60));
-    // Of what little is left other threads may take some, after there is a thread.
+    // Other threads may take some of the little that is left, after there is a thread.
     let is_told = matches!(&made, Ok(Err(said)) if said.contains("the thread of a worker could not \
         register"));
     assert!(

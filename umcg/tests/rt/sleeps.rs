@@ -125,8 +125,8 @@ fn deadlines_pass_while_others_compute() {
     });
 }
 
-/// Those of a server that computes too, though all have slept for so long that nobody looks after
-/// servers any more.
+/// Those of a server that computes too, though all have slept for so long that no thread looks
+/// after servers any more.
 #[test]
 fn deadlines_pass_while_their_server_computes_after_a_rest() {
     const REST: Duration = Duration::from_millis(300);

@@ -37,7 +37,8 @@ fn stacks_beyond_all_bounds_are_an_error() {
     }
 }
 
-/// What ordinary code needs without optimisation, and a thread has: see also `ci/ordinary`.
+/// The size that ordinary code needs without optimisation, and a thread has: see also
+/// `ci/ordinary`.
 #[test]
 fn the_default_stack_has_room() {
     fn deep(n: u64) -> u64 {

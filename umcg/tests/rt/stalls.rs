@@ -13,7 +13,7 @@ use umcg::{Builder, Runtime};
 /// Short, so that the tests are; far longer than the watch's ticks.
 const AFTER: Duration = Duration::from_millis(200);
 
-/// What a runtime told.
+/// The reports of a runtime.
 type Told = Arc<Mutex<Vec<Stall>>>;
 
 fn telling(told: &Told) -> umcg::rt::RuntimeBuilder {
@@ -106,7 +106,7 @@ fn workers_that_compute_once_each() {
     });
 }
 
-/// Nobody waits for the server where another one is idle.
+/// No worker waits for the server where another one is idle.
 #[test]
 fn none_while_another_server_is_idle() {
     let told = Told::default();
@@ -147,8 +147,8 @@ fn a_dump_says_what_keeps_a_server() {
     });
 }
 
-/// What the child says of servers that are kept, with this setting; for each of its workers there
-/// is a name that is told, or none.
+/// The child's report of servers that are held up, with this setting; for each of its workers there
+/// is a name that is reported, or none.
 fn lines_of_child(test: &str, stalls: Option<&str>, told: &[Option<&str>]) -> Vec<String> {
     let mut command = support::child_command(test);
     command.env_remove("UMCG_STALLS");
@@ -223,8 +223,8 @@ fn a_line_by_itself() {
     assert_eq!(run(Some("0"), &[None; 3]), [""; 0]);
 }
 
-/// A runtime that has said so many lines as it may still tells of a lack of helpers, which no other
-/// one will.
+/// A runtime that has printed as many lines as it may still reports a lack of helpers, which no
+/// other one will.
 #[test]
 fn a_lack_of_helpers_beyond_the_last_line() {
     const TEST: &str = "stalls::a_lack_of_helpers_beyond_the_last_line";
@@ -282,8 +282,8 @@ fn a_lack_of_helpers_beyond_the_last_line() {
     assert!(child.wait().unwrap().success());
 }
 
-/// Workers that wait for a helper thread are told of by all runtimes: here by the one that they are
-/// of, whose servers sleep, and by another one, which has nothing to do.
+/// All runtimes report workers that wait for a helper thread: here the one that they are of, whose
+/// servers sleep, and another one, which has nothing to do.
 #[test]
 fn a_lack_of_helpers() {
     const TEST: &str = "stalls::a_lack_of_helpers";

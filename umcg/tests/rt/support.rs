@@ -1,4 +1,4 @@
-//! What all tests here stand on.
+//! The base of all tests here.
 
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, resume_unwind};
@@ -84,7 +84,7 @@ pub(crate) fn over_drivers(name: &'static str, test: impl Fn(&Runtime, Kind)) {
     }
 }
 
-/// A test with one runtime: started, watched, and looked at for what it leaves behind.
+/// A test with one runtime: started, watched, and checked for remains.
 pub(crate) fn with(
     name: &'static str,
     servers: usize,
@@ -109,7 +109,7 @@ pub(crate) fn with(
         std::thread::yield_now();
     };
     if let Err(panic) = tested {
-        // Its workers may wait for what does not come any more, and it would wait for them.
+        // Its workers may wait for events that do not come any more, and it would wait for them.
         let _ = runtime.shutdown_timeout(Duration::from_millis(100));
         resume_unwind(panic);
     }
@@ -147,7 +147,7 @@ pub(crate) fn eventually(what: &str, so: impl Fn() -> bool) {
     }
 }
 
-/// What the library says where a test has it say that.
+/// The library's output where a test has it print that.
 const EXPECTED: [&str; 2] = [
     "a worker of a scope panicked",
     "a worker-local is used while its value is being made",
@@ -259,10 +259,10 @@ pub(crate) fn flag() -> Arc<AtomicBool> {
     Arc::new(AtomicBool::new(false))
 }
 
-/// Set, to the name of a test, for a process that does what the test is about.
+/// Set, to the name of a test, for a process that runs the test's child.
 const CHILD: &str = "UMCG_TEST_CHILD";
 
-/// Whether this process is to do what the test of this name is about.
+/// Whether this process is to run the child of the test of this name.
 pub(crate) fn is_child(test: &str) -> bool {
     std::env::var(CHILD).is_ok_and(|name| name == test)
 }
@@ -276,7 +276,7 @@ pub(crate) fn child_arguments(test: &str) -> [String; 3] {
     ]
 }
 
-/// What runs a test of this binary alone, in a process of its own.
+/// The command that runs a test of this binary alone, in a process of its own.
 pub(crate) fn child_command(test: &str) -> Command {
     let mut command = Command::new("timeout");
     command

@@ -1,5 +1,5 @@
-//! What makes no system call: counted by strace, between two writes to no file that mark each
-//! operation.
+//! Operations that make no system call: counted by strace, between two writes to no file that mark
+//! each operation.
 //!
 //! Where there is no strace, or it may not trace, the test says so and passes.
 

@@ -55,7 +55,7 @@ fn in_time_and_late() {
             timeout(SHORT, || umcg::blocking(|| umcg::sleep(HOUR))),
             Err(Elapsed)
         );
-        umcg::sleep(SHORT); // what is over is over
+        umcg::sleep(SHORT); // a limit that is over is over
         umcg::rt::checkpoint();
         assert_eq!(count.load(Relaxed), 1);
     });
@@ -117,7 +117,7 @@ fn in_queues() {
         let late: Result<(), _> = timeout(SHORT, || {
             wanted.store(true, Relaxed);
             *mutex.lock() += 1;
-            // The time has passed by now, but nobody may have come to it yet.
+            // The time has passed by now, but no server may have come to it yet.
             loop {
                 umcg::rt::checkpoint();
                 std::thread::yield_now();
@@ -126,13 +126,13 @@ fn in_queues() {
         assert_eq!(late, Err(Elapsed));
         holder.join().unwrap();
         assert_eq!(*mutex.lock(), 1);
-        // Nobody stands there any more.
+        // No waiter stands there any more.
         semaphore.release(1).unwrap();
         semaphore.acquire().unwrap();
     });
 }
 
-/// What a section keeps from being cut short is done, and the unwinding comes later.
+/// A wait that a section keeps from being cut short is done, and the unwinding comes later.
 #[test]
 fn shielded_sections() {
     everywhere("shields", |_| {
@@ -194,7 +194,7 @@ fn panics_pass_through() {
     });
 }
 
-/// `f` returns at about the time when it fires. Nothing of it may be left for what comes after.
+/// `f` returns at about the time when it fires. Nothing of it may be left for later calls.
 #[test]
 fn races_leave_nothing_behind() {
     over("timeout races", |runtime, kind| {

@@ -1,4 +1,4 @@
-//! What workers do.
+//! The bodies of workers.
 
 use crate::harness::{Rng, spin};
 use crate::world::World;
@@ -17,7 +17,8 @@ fn short(rng: &mut Rng) -> Duration {
     Duration::from_micros(rng.below(200))
 }
 
-/// Does a few things, and returns the sum of what it and its children were given to return.
+/// Does a few things, and returns the sum of the numbers that it and its children were given to
+/// return.
 pub(crate) fn tree(world: &Arc<World>, mut rng: Rng, depth: u32) -> u64 {
     let _guard = world.guard();
     world.leave_stale(Handle::current());
@@ -62,7 +63,7 @@ fn wait(world: &World, rng: &mut Rng) -> u64 {
             }
         }
         4 => {
-            // Nobody has to wake us then.
+            // No thread has to wake us then.
             Handle::current().unpark();
             umcg::hand_over(world.anybody(rng).unwrap_or_else(Handle::current));
         }

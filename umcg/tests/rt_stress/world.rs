@@ -1,4 +1,4 @@
-//! What a round shares.
+//! The shared state of a round.
 
 use crate::harness::{Dump, Rng, progress};
 use crate::runtime::{Kind, Shape};
@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex};
 use umcg::{Builder, Handle, Runtime};
 
-/// Who waits for somebody to set the flag, and to unpark it.
+/// A worker that waits for the flag to be set, and for an unpark.
 struct Waiting(Handle, Arc<AtomicBool>);
 
 pub(crate) struct World {
     seed: u64,
     pub(crate) shape: Shape,
     runtime: Mutex<Option<Arc<Runtime>>>,
-    /// What all trees together have to return.
+    /// The sum that all trees together have to return.
     pub(crate) expected: AtomicU64,
     /// Guards.
     pub(crate) made: AtomicU64,
@@ -69,7 +69,7 @@ impl World {
     pub(crate) fn ask(&self) -> Arc<AtomicBool> {
         let flag = Arc::new(AtomicBool::new(false));
         let waiting = Waiting(Handle::current(), flag.clone());
-        // Who is preempted with a lock would hold up its server.
+        // A worker that is preempted with a lock would hold up its server.
         umcg::critical(|| self.waiting.lock().unwrap().push(waiting));
         flag
     }
@@ -95,7 +95,7 @@ impl World {
         });
     }
 
-    /// Somebody, who may have ended.
+    /// A worker or thread that may have ended.
     pub(crate) fn anybody(&self, rng: &mut Rng) -> Option<Handle> {
         umcg::critical(|| {
             let stale = self.stale.lock().unwrap();
@@ -103,7 +103,7 @@ impl World {
         })
     }
 
-    /// The body of a plain thread that answers, and wakes anybody for nothing.
+    /// The body of a plain thread that answers, and wakes others without a reason.
     pub(crate) fn storm(&self, number: u64) {
         let mut rng = Rng::new(self.seed, 5000 + number);
         while !self.over.load(Relaxed) {

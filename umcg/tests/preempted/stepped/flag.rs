@@ -56,7 +56,7 @@ static COUNT: AtomicU32 = AtomicU32::new(0);
 /// An instruction before which a server's thread had another alternate stack than its own.
 static WRONG_STACK: AtomicUsize = AtomicUsize::new(0);
 
-/// What has been seen so far.
+/// The state seen so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) steps: u64,
@@ -97,7 +97,7 @@ pub(crate) fn prepare(stride: u64, first: u64) -> bool {
     traps
 }
 
-/// Makes the calling worker's server known, whose turns are ended from here on.
+/// Makes the calling worker's server known. The turns of that server are ended from here on.
 pub(crate) fn know_server() {
     let Some(running) = Running::here() else {
         return;
@@ -133,7 +133,7 @@ pub(crate) fn begin() {
     resume();
 }
 
-/// The caller is stepped if anybody is.
+/// The caller is stepped if any flow is.
 #[inline(never)]
 pub(crate) fn resume() {
     if ON.load(Relaxed) {
@@ -149,7 +149,7 @@ pub(crate) fn pause() {
     unsafe { asm!("pushfq", "and qword ptr [rsp], -0x101", "popfq") };
 }
 
-/// Nobody is stepped any more: a flow that has the flag loses it at its next instruction.
+/// No flow is stepped any more: a flow that has the flag loses it at its next instruction.
 #[inline(never)]
 pub(crate) fn end() {
     ON.store(false, Relaxed);
@@ -188,7 +188,7 @@ extern "C" fn on_trap(_signal: c_int, information: *mut libc::siginfo_t, context
     }
     send_tick(tid);
     if let Some(thread) = thread {
-        // SAFETY: the word came from a server, which lives as long as anybody is stepped.
+        // SAFETY: the word came from a server, which lives as long as any flow is stepped.
         let server = unsafe { Server::from_ptr(thread.server.load(Relaxed)) };
         let turn = server.turns();
         if LAST_TURN.swap(turn, Relaxed) != turn {
@@ -205,8 +205,8 @@ extern "C" fn on_trap(_signal: c_int, information: *mut libc::siginfo_t, context
 fn keep_traps_unblocked(context: &mut libc::ucontext_t) {
     let registers = &mut context.uc_mcontext.gregs;
     let place = registers[libc::REG_RIP as usize] as usize;
-    // SAFETY: the processor is about to execute it, and no instruction lies at the very end of what
-    // is mapped: a jump or the like follows.
+    // SAFETY: the processor is about to execute it, and no instruction lies at the very end of the
+    // mapped memory: a jump or the like follows.
     let next = unsafe { std::ptr::with_exposed_provenance::<[u8; 2]>(place).read_unaligned() };
     let is_it = registers[libc::REG_RAX as usize] == libc::SYS_rt_sigprocmask
         && registers[libc::REG_R10 as usize] == 8;
@@ -252,7 +252,7 @@ fn tid() -> i32 {
     unsafe { system_call(libc::SYS_gettid, [0; 4]) as i32 }
 }
 
-/// Sends the calling kernel thread what the timer would send it.
+/// Sends the calling kernel thread the signal that the timer would send it.
 fn send_tick(tid: i32) {
     // SAFETY: no arguments.
     let process = unsafe { system_call(libc::SYS_getpid, [0; 4]) };

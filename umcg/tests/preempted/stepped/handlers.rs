@@ -1,5 +1,5 @@
-//! Handlers of the program's, however they were installed: a tick before each of their
-//! instructions takes nobody off, and what they return to goes on as it was.
+//! Handlers of the program's, however they were installed: a tick before each of their instructions
+//! takes no worker off, and the interrupted code goes on as it was.
 
 use super::KINDS;
 use super::flag;
@@ -17,7 +17,7 @@ const ALL: [i32; 4] = [
     libc::SA_ONSTACK | libc::SA_NODEFER,
 ];
 
-/// What the handlers of the process are installed with.
+/// The flags and masks with which the handlers of the process are installed.
 static FLAGS: AtomicI32 = AtomicI32::new(0);
 /// How many handlers have run to their ends, and how many saw that something was wrong.
 static HANDLED: AtomicU64 = AtomicU64::new(0);
@@ -43,8 +43,8 @@ fn install(signal: i32, handler: extern "C" fn(i32), flags: i32) {
     handle(signal, handler, flags);
 }
 
-/// What a handler of `signal` does: `body`, and sees whether it is left alone. In a function of its
-/// own, so that all of it is stepped.
+/// The body of a handler of `signal`: runs `body`, and sees whether it is left alone. In a function
+/// of its own, so that all of it is stepped.
 #[inline(never)]
 fn handled(signal: i32, body: impl FnOnce()) {
     flag::resume();
@@ -136,14 +136,14 @@ fn nested() {
     }
 }
 
-/// The program's own of SIGSEGV, to which the library's passes on what is not its own: it commits
-/// memory on its first use.
+/// The program's own handler of SIGSEGV, to which the library's passes on faults that are not its
+/// own: it commits memory on its first use.
 #[test]
 fn of_faults() {
     const PAGE: usize = 4096;
     static MEMORY: AtomicPtr<u64> = AtomicPtr::new(null_mut());
     fn allow(access: i32) {
-        // SAFETY: a page that nobody else uses.
+        // SAFETY: a page that no other thread uses.
         let done = unsafe { libc::mprotect(MEMORY.load(Relaxed).cast(), PAGE, access) };
         assert_eq!(done, 0);
     }

@@ -37,7 +37,7 @@ fn compute() {
         std::arch::asm!("fld1", "fadd st(0), st(0)", "fstp qword ptr [{}]", in(reg) &raw mut old)
     };
     assert_eq!(old, 2.0);
-    // What came of it unstepped.
+    // Its result unstepped.
     static RESULT: OnceLock<(u64, u128, f64, [u32; 8])> = OnceLock::new();
     assert_eq!(
         *RESULT.get_or_init(|| (words, wide, real, red_zone)),
@@ -52,7 +52,7 @@ fn computing() {
         .for_each(|kind| steps("stepped::computing", kind, compute));
 }
 
-/// What a call has failed with is a worker's own, though a light one shares the place.
+/// The errno of a failed call is a worker's own, though a light one shares the place.
 #[test]
 fn an_error_number() {
     let errors = || {

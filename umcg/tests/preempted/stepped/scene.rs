@@ -12,7 +12,7 @@ use umcg::rt::scheduler::{Scheduler, Wake, Why};
 use umcg::rt::{Here, Runnable};
 use umcg::{Builder, JoinHandle, Runtime};
 
-/// Whose thread-local storage the worker has.
+/// The owner of the worker's thread-local storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Its own.
@@ -95,7 +95,7 @@ fn step(kind: Kind, sequence: impl Fn() + Copy + Send + Sync + 'static) {
     let over = Arc::new(AtomicBool::new(false));
     let companions = [Kind::Full, Kind::Light].map(|kind| companion(&runtime, &over, kind));
     let body = move || {
-        sequence(); // what is done once in a process is not stepped
+        sequence(); // state made once in a process is not stepped
         flag::know_server();
         let before = state_of_thread();
         flag::begin();
@@ -132,7 +132,7 @@ pub(crate) fn watch(is_over: impl Fn() -> bool, dump: impl Fn() -> String) {
         }
         if since.elapsed() > PATIENCE {
             eprintln!("the stepped worker does not get on: {now:x?}");
-            // Both allocate, and somebody may have malloc's lock.
+            // Both allocate, and another thread may have malloc's lock.
             // SAFETY: the process ends by it.
             unsafe { libc::alarm(10) };
             eprintln!(
@@ -188,7 +188,7 @@ pub(crate) fn each_object() {
     assert_eq!(objects, 1);
 }
 
-/// What a handler's return might change.
+/// State that a handler's return might change.
 fn state_of_thread() -> (u64, usize, usize) {
     let mut mask = 0u64;
     // SAFETY: room for a set of 64 signals.
