@@ -292,7 +292,7 @@ fn overflow() {
 fn an_overflow_is_named() {
     let Some(_turn) = turn() else { return };
     if cfg!(not(target_arch = "x86_64")) {
-        return; // code run by qemu cannot run itself
+        return; // under qemu the program cannot run itself
     }
     const ASKED: &str = "UMCG_TEST_OVERFLOW";
     if std::env::var_os(ASKED).is_some() {

@@ -1,5 +1,5 @@
-//! What of synchronisation makes no system call: all that nobody else is at, and every attempt that
-//! does not wait. Counted by strace, between two writes to no file that mark each operation.
+//! Synchronisation that makes no system call: all operations without contention, and every attempt
+//! that does not wait. Counted by strace, between two writes to no file that mark each operation.
 //!
 //! Where there is no strace, or it may not trace, the test says so and passes.
 

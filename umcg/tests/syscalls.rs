@@ -18,8 +18,8 @@ use umcg::{Event, Ready, Server, Worker, WorkerId, uth};
 const TRACED: &str = "UMCG_TEST_TRACED";
 
 fn light(index: u64, f: impl FnOnce() + Send + 'static) -> Ready {
-    // SAFETY: of what is run so, nothing keeps a reference into thread-local storage, or what is
-    // not `Send`, across a call that switches.
+    // SAFETY: no code run so keeps a reference into thread-local storage, or a value that is not
+    // `Send`, across a call that switches.
     unsafe { umcg::light(WorkerId::from_index(index)).spawn(f) }.unwrap()
 }
 
@@ -141,7 +141,7 @@ fn uths() {
     let native = uth::current();
     measured("uth's life", || {
         let uth = uth::create(entry, std::ptr::null_mut()).unwrap();
-        // SAFETY: nobody else knows it, and it comes back.
+        // SAFETY: no other code knows it, and it comes back.
         unsafe { uth::switch_to(native, uth) }.unwrap();
         // SAFETY: it has finished.
         unsafe { uth::delete(uth) }.unwrap();

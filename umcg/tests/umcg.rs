@@ -18,8 +18,8 @@ fn id(index: u64) -> WorkerId {
 }
 
 fn light(index: u64, f: impl FnOnce() + Send + 'static) -> Ready {
-    // SAFETY: of what the tests have run so, nothing keeps a reference into thread-local storage,
-    // or what is not `Send`, across a call that switches; and what is preempted counts or spins, no
+    // SAFETY: no code that the tests have run so keeps a reference into thread-local storage, or a
+    // value that is not `Send`, across a call that switches; and preempted code counts or spins, no
     // more.
     unsafe { umcg::light(id(index)).spawn(f) }.unwrap()
 }
@@ -63,14 +63,14 @@ fn a_worker_is_not_inspected() {
     let inspected = std::thread::spawn(move || {
         let worker = worker;
         umcg::uth::vp_init(None).unwrap();
-        // SAFETY: nobody runs it meanwhile, and nothing is to be called.
+        // SAFETY: no server runs it meanwhile, and nothing is to be called.
         unsafe { umcg::uth::inspect(worker.0, &mut || panic!("called")) }
     });
     assert_eq!(inspected.join().unwrap(), Err(umcg::uth::Error::Worker));
     exited(server.switch_to(ready), 1);
 }
 
-/// What the C library says of the calling thread's stack.
+/// The C library's answer for the calling thread's stack.
 fn stack_by_the_c_library() -> Option<std::ops::Range<usize>> {
     // SAFETY: zero is a valid attribute object, which the next call fills.
     let mut attributes: libc::pthread_attr_t = unsafe { std::mem::zeroed() };
@@ -361,7 +361,7 @@ fn a_panic_in_a_thread_worker_is_its_own() {
     assert!(thread.join().is_err());
 }
 
-/// What this kernel thread has used: the clock of the preemption tick.
+/// The processor time of this kernel thread: the clock of the preemption tick.
 fn cpu_time() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
@@ -432,7 +432,7 @@ fn preemption_that_is_turned_off_ends_at_once() {
     let server = Server::register().unwrap();
     let ready = light(1, || {
         let mut pair = [1u64, 2];
-        // SAFETY: two elements of eight bytes, and what compares them.
+        // SAFETY: two elements of eight bytes, and a function that compares them.
         unsafe { libc::qsort(pair.as_mut_ptr().cast(), 2, 8, Some(compare)) };
         compute();
     });

@@ -416,8 +416,8 @@ fn a_look_is_no_point_of_cancellation() {
     });
 }
 
-/// An object whose handles are gone lives as long as a waiter waits for it, or is told that it may
-/// go by it.
+/// An object whose handles are gone lives as long as a waiter waits for it, or is being woken by
+/// it.
 #[test]
 fn the_last_handle() {
     everywhere("handles", |place| {

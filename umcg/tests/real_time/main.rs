@@ -24,7 +24,7 @@ use umcg_core::context::lock::Lock;
 
 /// Both do the same.
 fn both(test: &str, operation: impl Fn() + Sync) {
-    operation(); // state made once in a process
+    operation(); // for initialisation, once in a process
     contend(test, &operation, || stepped_often(&operation));
 }
 

@@ -121,7 +121,7 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 fn operations_go_on(refuse: impl Fn()) {
     let Some(runtime) = with_a_ring() else { return };
     refuse();
-    // There is no other thread that could think of a single one.
+    // A single operation first: no other one makes a server look after it.
     runtime.run(write_and_read);
     let workers: Vec<_> = (0..200).map(|_| runtime.spawn(write_and_read)).collect();
     workers

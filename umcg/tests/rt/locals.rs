@@ -82,8 +82,8 @@ fn threads_have_theirs() {
         .unwrap();
 }
 
-/// A value that is needed to make itself fails; the begun one is forgotten, so that the next call
-/// tries again.
+/// A value whose making needs the value itself is not made. The attempt is forgotten, so that the
+/// next call tries again.
 #[test]
 fn one_that_needs_itself() {
     over("locals that need themselves", |runtime, kind| {

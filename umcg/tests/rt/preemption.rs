@@ -53,7 +53,7 @@ fn who_computes_for_ever_stops_nobody() {
 /// use.
 #[test]
 fn what_is_left_on_a_stack_stops_nobody() {
-    /// As calls into the C library leave, only more of it.
+    /// Leaves return addresses as calls into the C library do, only more of them.
     #[inline(never)]
     fn leaves() {
         black_box(&[libc::malloc as *const () as usize + 64; 4096]);
@@ -87,7 +87,7 @@ fn what_is_left_on_a_stack_stops_nobody() {
 /// again.
 #[test]
 fn a_sleep_in_the_kernel_is_left_alone() {
-    /// Its first result, by the clock of the tick.
+    /// How long the worker computes first, by the clock of the tick.
     const BUSY: Duration = Duration::from_millis(60);
     fn computed() -> Duration {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);

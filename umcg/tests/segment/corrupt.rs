@@ -1,4 +1,4 @@
-//! Whatever stands in a segment, all operations end: with a result, or with an error.
+//! With any contents in a segment, all operations end: with a result, or with an error.
 
 use crate::support::{child_succeeds, is_child};
 use crate::{Random, again};
@@ -57,8 +57,8 @@ fn do_all(segment: &Segment, random: &mut Random, turns: usize) {
     }
 }
 
-/// A few bytes anywhere in what matters are overwritten, again and again, while threads of two
-/// openings do all there is to do.
+/// A few bytes anywhere in the used part are overwritten, again and again, while threads of two
+/// openings use every operation.
 fn corrupt(seed: u64) {
     let mut random = Random::new(seed);
     let segment = Segment::options()

@@ -1,5 +1,5 @@
-//! Processes that are killed. What they were given and had not taken goes to others; what they have
-//! left unfinished is told.
+//! Processes that are killed. Gifts that they had not taken go to others; unfinished work is
+//! reported.
 
 use crate::parties::Party;
 use crate::support::{KINDS, child_succeeds, eventually, is_child, with};
@@ -25,7 +25,7 @@ impl World {
     }
 }
 
-/// The ways in which somebody can wait.
+/// The ways to wait.
 const WAYS: [&str; 5] = ["acquire", "any", "event", "receive", "send"];
 
 impl World {
@@ -56,7 +56,7 @@ impl World {
         }
     }
 
-    /// What one of those that wait needs.
+    /// The data of one waiter.
     fn give(&self, way: &str) {
         match way {
             "acquire" | "any" => self.semaphores[0].release(1).unwrap(),
@@ -67,7 +67,7 @@ impl World {
     }
 }
 
-/// Who was given something, but stands still, and dies; who waits behind it gets that.
+/// A waiter that was given something, but stands still, and dies; the waiter behind it gets that.
 #[test]
 fn given_and_not_taken() {
     const TEST: &str = "deaths::given_and_not_taken";
@@ -106,8 +106,8 @@ fn given_and_not_taken() {
     });
 }
 
-/// Who dies behind others, or before them, is not in their way; and what it holds is freed for
-/// others.
+/// A waiter that dies behind others, or before them, is not in their way; and its place is freed
+/// for others.
 #[test]
 fn order_over_deaths() {
     const TEST: &str = "deaths::order_over_deaths";
@@ -143,7 +143,7 @@ fn order_over_deaths() {
     }
 }
 
-/// Who dies within an inner lock: all who wait are told, and all who come.
+/// A process that dies within an inner lock: all waiters are told, and all later callers.
 #[test]
 fn dead_objects() {
     const TEST: &str = "deaths::dead_objects";
@@ -199,7 +199,7 @@ fn dead_objects() {
     });
 }
 
-/// What one of the processes does that are killed at random: a little of everything, for ever.
+/// The work of one of the processes that are killed at random: a little of everything, for ever.
 fn live(segment: &Segment) {
     let mut random = Random::new(std::process::id().into());
     let (world, wakeups) = (World::of(segment), segment.semaphore("wakeups", 0).unwrap());
@@ -232,8 +232,8 @@ fn live(segment: &Segment) {
     });
 }
 
-/// For seconds processes come, and are killed in the middle of whatever they do. Nobody is left
-/// hanging: each object works, or says that it is dead.
+/// For seconds processes come, and are killed at any point of their work. No process is left
+/// hanging: each object works, or reports that it is dead.
 #[test]
 fn killed_at_random() {
     const TEST: &str = "deaths::killed_at_random";
@@ -263,7 +263,7 @@ fn killed_at_random() {
     }
 }
 
-/// With nobody else alive: what is given is had.
+/// With no other process alive: a wakeup that is given is had.
 fn works_or_says_why_not(world: &World, way: &str) {
     let [a, b] = &world.semaphores;
     let ended = Instant::now() + LONG;
@@ -292,7 +292,7 @@ fn works_or_says_why_not(world: &World, way: &str) {
             .err()
             .and(world.event.fault()),
         _ => {
-            // What was promised to a dead one is had as soon as that is buried.
+            // A wakeup that was promised to a dead process is had as soon as that is buried.
             let message =
                 || world.tube.is_empty() || world.tube.recv_deadline(&mut [0; 8], ended).is_ok();
             let drained = (0..3).all(|_| message())
@@ -311,8 +311,8 @@ fn works_or_says_why_not(world: &World, way: &str) {
     }
 }
 
-/// Wakeups that are given while processes that wait for them are killed: each is had by somebody
-/// who lives, by somebody who was killed after having it, or is there.
+/// Wakeups that are given while processes that wait for them are killed: each is taken by a process
+/// that lives, was taken by one that was killed afterwards, or is still there.
 #[test]
 fn sums_over_deaths() {
     const TEST: &str = "deaths::sums_over_deaths";
@@ -346,7 +346,7 @@ fn sums_over_deaths() {
     if there.fault().is_some() {
         return crate::support::say("the semaphore died");
     }
-    // Those that live have all in the end, and what dead ones were given.
+    // The processes that live have everything in the end, with the gifts to the dead ones.
     eventually("all is had", || there.available() == 0);
     std::thread::sleep(Duration::from_millis(1500));
     others.into_iter().for_each(Process::kill);

@@ -40,7 +40,7 @@ fn role_in(test: &str) -> Option<(Segment, String)> {
     })
 }
 
-/// A process that does what the test does when it is a child, in this role.
+/// A process that runs the test's child, in this role.
 fn start(test: &str, segment: &Segment, role: &str) -> Process {
     let path = format!(
         "/proc/{}/fd/{}",

@@ -1,4 +1,4 @@
-//! What the objects mean, whoever waits: as in one process.
+//! The meaning of the objects, for every kind of waiter: as in one process.
 
 use crate::again;
 use crate::parties::Party;
@@ -106,7 +106,7 @@ fn passed_deadlines_let_others_run() {
             let any = acquire_any_timeout(&[semaphore, semaphore], Duration::ZERO);
             any == Err(WaitError::TimedOut)
         },
-        // It keeps nobody from anything while others run.
+        // It keeps no process from anything while others run.
         |(.., many)| many.acquire_many_deadline(2, Instant::now()) == Err(WaitError::TimedOut),
     ];
     for (kind, ask) in KINDS
@@ -209,7 +209,7 @@ fn tubes_alone() {
     });
 }
 
-/// A message of each length up to some words, with what surrounds it.
+/// A message of each length up to some words, with the bytes around it.
 #[test]
 fn messages_of_all_sizes() {
     let segment = Segment::create().unwrap();
@@ -255,7 +255,7 @@ fn any_of_some_semaphores() {
             .for_each(|semaphore| semaphore.release(100).unwrap());
         let mut taken = [0; 3];
         (0..150).for_each(|_| taken[acquire_any(&all).unwrap()] += 1);
-        // Several times in a row, so not just so many of each.
+        // Several times in a row, so not just that many of each.
         assert!(taken.iter().all(|taken| *taken > 10), "{taken:?}");
         assert_eq!(
             all.iter()
@@ -266,8 +266,8 @@ fn any_of_some_semaphores() {
     });
 }
 
-/// None of those that have wakeups is preferred, however many without stand before it, and whatever
-/// calls take turns.
+/// Of those that have wakeups none is preferred, however many without stand before it, and
+/// whichever calls take turns.
 #[test]
 fn any_is_fair() {
     const MANY: u32 = 4_000;
@@ -288,8 +288,8 @@ fn any_is_fair() {
     }
 }
 
-/// Waiters that come one after the other are served one after the other, and nobody who comes later
-/// takes what is theirs.
+/// Waiters that come one after the other are served one after the other, and no later caller takes
+/// a wakeup of theirs.
 #[test]
 fn strong_order() {
     over("strong order", |runtime, kind| {
@@ -334,7 +334,8 @@ fn strong_order() {
     });
 }
 
-/// Who wants many is not overtaken by who wants few; and when it gives up, these get what there is.
+/// A waiter that wants many is not overtaken by those that want few. When it gives up, they get the
+/// wakeups that are there.
 #[test]
 fn weights() {
     over("weights", |runtime, kind| {
@@ -397,7 +398,7 @@ fn waits_that_are_cut() {
                 Err(error) => error.resume_unwind(),
             }
             assert_eq!((a.waiters(), b.waiters()), (Ok(0), Ok(0)));
-            // What was given to one that was cut has come back.
+            // The gift to a waiter that was cut short has come back.
             assert_eq!(a.available(), given, "round {round}");
             while a.try_acquire().is_ok() {
                 given -= 1;
@@ -487,14 +488,14 @@ fn messages_by_many() {
     });
 }
 
-/// An inner lock that one party takes again and again, and gives back each time, wears out nobody's
-/// patience: here large messages are copied under it nearly all the time, and each time its word is
-/// the same but for the count of those holds.
+/// An inner lock that one party takes again and again, and gives back each time, does not wear out
+/// the others' patience. Here large messages are copied under it nearly all the time, and each time
+/// its word is the same except for the count of those holds.
 #[test]
 fn a_lock_that_is_given_back_is_in_order() {
     let mut patience = Duration::from_secs(2);
     while let (Some(told), longest) = hold_again_and_again(patience) {
-        // Where a single hold takes that long it is what patience is for.
+        // Patience is for the case that a single hold takes that long.
         assert!(
             longest >= patience,
             "{told:?}, though nothing took longer than {longest:?}"

@@ -121,7 +121,7 @@ fn as_many_processes_and_waiters_as_there_is_room_for() {
     );
 }
 
-/// What parties have had for their waits is there for others when nobody waits.
+/// Places that parties have had for their waits are there for others when no party waits.
 #[test]
 fn waits_that_are_over_leave_room() {
     let first = Segment::options()

@@ -43,7 +43,7 @@ fn turns() {
     });
 }
 
-/// What two processes' parties do with tokens in several semaphores, and a number that only who has
+/// Parties of two processes use tokens in several semaphores, and a number that only the holder of
 /// one of them may change.
 fn use_tokens(segment: &Segment, runtime: &Runtime) {
     let parties: Vec<_> = (0..4)
@@ -134,8 +134,8 @@ fn messages_between_processes() {
     );
 }
 
-/// A child after `fork` uses what it has inherited, as a party of its own: also when its parent
-/// dies first, as others then see.
+/// A child after `fork` uses the segment it has inherited, as a party of its own: also when its
+/// parent dies first, as others then see.
 #[test]
 fn a_forked_child() {
     const TEST: &str = "processes::a_forked_child";
@@ -172,7 +172,8 @@ fn a_forked_child() {
     there.acquire_timeout(Duration::from_secs(4)).unwrap();
 }
 
-/// Where nobody has to wait: the kernel kills a process that calls it for anything but to end.
+/// Where no caller has to wait: the kernel kills a process that makes a system call other than to
+/// end.
 #[test]
 fn no_system_calls() {
     const TEST: &str = "processes::no_system_calls";

@@ -212,8 +212,8 @@ fn beside_a_semaphore() {
     });
 }
 
-/// Several that wait for the same descriptor: what one has taken is not there for another, who is
-/// not told that it is.
+/// Several that wait for the same descriptor: bytes that one has taken are not there for another,
+/// which is not told that they are.
 #[test]
 fn many_readers() {
     const BYTES: u64 = 300;
@@ -325,15 +325,15 @@ fn a_socket_of_ours() {
     });
 }
 
-/// What has no readiness is ready; what is not open is said to be that, at once.
+/// A descriptor that has no readiness is ready; one that is not open is reported at once.
 #[test]
 fn files_and_what_is_none() {
     let file = std::fs::File::open("/proc/self/exe").unwrap();
     let mut operations = [writable(&file), readable(&file)];
     let index = Select::new().wait(&mut operations);
     operations[index].outcome().unwrap();
-    // SAFETY: it is open for nobody, which is what the test is about; and it never will be, being
-    // beyond what a process may have, so nothing of anybody's is touched.
+    // SAFETY: no code has it open, which the test is about. It never will be, being beyond the
+    // numbers that a process may have, so nothing of other code is touched.
     let none = unsafe { BorrowedFd::borrow_raw(i32::MAX) };
     let mut operations = [readable(&none)];
     assert_eq!(Select::new().wait(&mut operations), 0);
@@ -343,7 +343,7 @@ fn files_and_what_is_none() {
     );
 }
 
-/// Where the driver cannot be told, whoever waits is.
+/// Where the driver cannot be told, the waiter is.
 #[test]
 fn no_descriptor_left() {
     const SELF: &str = "descriptors::no_descriptor_left";

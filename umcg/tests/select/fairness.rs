@@ -10,7 +10,7 @@ fn semaphores<const N: usize>() -> [Semaphore; N] {
     std::array::from_fn(|_| Semaphore::new(u32::MAX / 2))
 }
 
-/// Not one of many: far from what chance makes of so many.
+/// No single one falls short: half a share is far from the spread that chance gives for this many.
 #[track_caller]
 fn assert_even(what: &str, taken: &[usize]) {
     let share = taken.iter().sum::<usize>() / taken.len();

@@ -1,4 +1,4 @@
-//! What is said of all of some things at once is true of one moment, whatever moves between them
+//! An answer about several things at once is true of one moment, whatever moves between them
 //! meanwhile.
 
 use crate::support::{eventually, flag};
@@ -90,7 +90,7 @@ fn one_of_two_events_of_nt_is_set_at_every_moment() {
     });
 }
 
-/// Two that a segment has are looked at together only by who stands in their queues.
+/// Two objects of a segment are looked at together only by a waiter that stands in their queues.
 #[test]
 fn one_of_two_semaphores_of_a_segment_has_a_wakeup_at_every_moment() {
     let segment = Segment::create().unwrap();
@@ -113,7 +113,8 @@ fn one_of_two_semaphores_of_a_segment_has_a_wakeup_at_every_moment() {
     });
 }
 
-/// A wakeup is given to the one before it is taken from the other. Who finds it puts it back.
+/// A wakeup is given to the one before it is taken from the other. A caller that finds it puts it
+/// back.
 #[test]
 fn one_of_two_semaphores_has_a_wakeup_at_every_moment() {
     for one in [Semaphore::new, Semaphore::barging] as [fn(u32) -> Semaphore; 2] {
@@ -168,7 +169,7 @@ fn one_of_two_tubes_has_a_message_at_every_moment() {
     }
 }
 
-/// The lowest is set before the last, and taken by nobody else: so it is found first.
+/// The lowest is set before the last, and no other caller takes it: so it is found first.
 #[test]
 fn the_lowest_of_those_that_are_there() {
     const MANY: usize = 2048;
@@ -208,8 +209,8 @@ fn the_lowest_of_those_that_are_there() {
     });
 }
 
-/// Who looks at two tubes without room stands in their queues for a moment. Who sends in that
-/// moment has sent.
+/// A caller that looks at two tubes without room stands in their queues for a moment. If it sends
+/// in that moment it has sent.
 #[test]
 fn who_only_looks_may_be_served() {
     let tubes = [tube::<usize>(0), tube::<usize>(0)];

@@ -39,7 +39,7 @@ impl Waitable for Purse {
     }
 }
 
-/// Every coin is taken by one, beside a semaphore, and nobody is left waiting.
+/// Every coin is taken by one, beside a semaphore, and no waiter is left.
 #[test]
 fn each_coin_is_taken_once() {
     const EACH: u64 = 300;
@@ -99,7 +99,7 @@ fn all_are_told() {
     });
 }
 
-/// Who is late or aborted has taken nothing, and is told nothing any more.
+/// A waiter that is late or aborted has taken nothing, and is told nothing any more.
 #[test]
 fn late_and_aborted() {
     over("late", |runtime, kind| {
@@ -129,7 +129,7 @@ fn late_and_aborted() {
     });
 }
 
-/// A set of them: what is put while it waits, and while it does not, several at once too.
+/// A set of them: coins put while it waits, and while it does not, several at once too.
 #[test]
 fn a_set_of_purses() {
     over("purses", |runtime, kind| {
@@ -179,7 +179,7 @@ impl Waitable for Fickle {
     }
 }
 
-/// An object that contradicts itself, or unwinds, leaves nobody in a queue.
+/// An object that contradicts itself, or unwinds, leaves no waiter in a queue.
 #[test]
 fn one_that_is_not_to_be_trusted() {
     silence_what_is_expected();
@@ -220,8 +220,7 @@ fn one_that_is_not_to_be_trusted() {
     });
 }
 
-/// Finds nothing, and before it says so somebody has put something; waits itself, which it should
-/// not.
+/// Finds nothing, and before it says so another puts something; waits itself, which it should not.
 #[derive(Default)]
 struct Late {
     looks: AtomicU64,
@@ -245,7 +244,7 @@ impl Waitable for Late {
     }
 }
 
-/// What comes between the look and the queue is seen.
+/// A coin that comes between the look and the queue is seen.
 #[test]
 fn what_comes_in_between() {
     over("in between", |runtime, kind| {

@@ -79,7 +79,7 @@ fn nothing_is_lost_in_a_crowd() {
     });
 }
 
-/// Who is aborted has taken nothing.
+/// A waiter that is aborted has taken nothing.
 #[test]
 fn an_aborted_wait_takes_nothing() {
     over("aborts", |runtime, kind| {

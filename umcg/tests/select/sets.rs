@@ -26,7 +26,7 @@ fn wait(set: &mut Set<Acquiring<'_>>) -> usize {
     index
 }
 
-/// What is given while the set is waited for, what is given while it is not, and both at once.
+/// Wakeups given while the set is waited for, wakeups given while it is not, and both at once.
 #[test]
 fn nothing_is_lost_in_a_crowd() {
     const EACH: u64 = 500;
@@ -64,7 +64,7 @@ fn nothing_is_lost_in_a_crowd() {
     });
 }
 
-/// Who waits for one of them alone is not kept waiting by a set that is idle.
+/// A waiter for one of them alone is not kept waiting by a set that is idle.
 #[test]
 fn an_idle_set_is_in_nobodys_way() {
     over("an idle set", |runtime, kind| {
@@ -160,7 +160,7 @@ fn messages_in_order() {
     });
 }
 
-/// Sends to whoever takes it, a message after the other.
+/// Sends to the receiver, a message after the other.
 #[test]
 fn the_next_message() {
     over("the next message", |runtime, kind| {
@@ -185,7 +185,8 @@ fn the_next_message() {
     });
 }
 
-/// What may not stay does not: ends of workers, descriptors, borrowed operations. And times.
+/// Operations that may not stay do not: ends of workers, descriptors, borrowed operations. And
+/// times.
 #[test]
 fn guests_and_times() {
     over("guests", |runtime, kind| {
@@ -333,7 +334,7 @@ fn one_too_far() {
     Set::new([after(HOUR)]).get_mut(1);
 }
 
-/// What was received, taken or locked, and not asked for, is what the next wait comes to.
+/// An operation that was done, and not asked for, is the result of the next wait.
 #[test]
 fn what_was_not_asked_for_comes_next() {
     let (sender, receiver) = tube(2);
@@ -377,7 +378,7 @@ impl Waitable for Mailbox {
     }
 }
 
-/// A message that was sent cannot be sent once more. Whoever tries it panics, and is the same
+/// A message that was sent cannot be sent once more. A worker that tries it panics, and is the same
 /// worker after that: an abort finds it where it waits next.
 #[test]
 fn a_wait_that_panics_leaves_nothing_behind() {
@@ -402,7 +403,7 @@ fn a_wait_that_panics_leaves_nothing_behind() {
     });
 }
 
-/// What was forgotten stays where it stood, and is in nobody's way when the object goes.
+/// A forgotten operation stays where it stood, and is in no one's way when the object goes.
 #[test]
 fn objects_outlive_forgotten_sets() {
     let semaphore = Semaphore::new(0);
@@ -425,7 +426,7 @@ fn objects_outlive_forgotten_sets() {
     let mut set = Set::new([receiver.receiving()]);
     assert_eq!(set.wait_timeout(Duration::from_millis(1)), None);
     forget(set);
-    // Some go as they are, of others something is wanted before.
+    // Some go untouched, others are used before.
     drop((semaphore, event));
     drop(guard);
     drop(mutex.lock());

@@ -14,7 +14,7 @@ const PLANTED_TIMES: usize = 1_000;
 /// Of any sort, in all of the repetitions: room for what a runtime does now and then.
 const ALLOWED: usize = 10;
 
-/// What the process under strace says.
+/// The output of the process under strace.
 pub(crate) fn mark(words: &str) {
     // SAFETY: as many bytes as there are; and no file has this number.
     unsafe { libc::write(-1, words.as_ptr().cast(), words.len()) };
@@ -26,7 +26,7 @@ pub(crate) fn measured(name: &str, operation: impl FnMut()) {
 }
 
 fn repeated(name: &str, times: usize, mut operation: impl FnMut()) {
-    (0..300).for_each(|_| operation()); // what happens once only
+    (0..300).for_each(|_| operation()); // initialisation happens once only
     mark(&format!("begin {name}\n"));
     (0..times).for_each(|_| operation());
     mark(&format!("end {name}\n"));
@@ -39,7 +39,7 @@ pub(crate) fn planted(name: &str) {
     });
 }
 
-/// What a traced process did.
+/// The system calls of a traced process.
 pub(crate) struct Trace(String);
 
 impl Trace {
@@ -77,7 +77,8 @@ impl Trace {
         self.0.contains(&format!("write(-1, \"{words}"))
     }
 
-    /// So many operations were measured, and but for the planted ones they make no system calls.
+    /// This many operations were measured, and except for the planted ones they make no system
+    /// calls.
     pub(crate) fn assert_none(&self, operations: usize) {
         let counts = self.count();
         assert_eq!(counts.len(), operations, "{:?}", counts.keys());
@@ -93,7 +94,7 @@ impl Trace {
     }
 
     /// The system calls of each measured operation, by name: those of the kernel thread that does
-    /// it. What the watch does goes by time, and a traced process is slow.
+    /// it. The watch's calls depend on time, and a traced process is slow.
     fn count(&self) -> BTreeMap<String, BTreeMap<String, usize>> {
         let mut counts: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
         let mut now: Option<(&str, String)> = None;

@@ -1,8 +1,8 @@
 //! The one call of the kernel interface: workers are named by tids, events come in arrays, and
 //! servers race for workers.
 //!
-//! Servers run whatever a queue or chance names, so that many switches are refused, and of those
-//! that name a runnable worker one succeeds.
+//! Servers run a worker that a queue or chance names, so that many switches are refused, and of
+//! those that name a runnable worker one succeeds.
 
 use crate::harness::{
     Dump, Noise, PREEMPTION, Rng, SIGNALS, Signals, Watchdog, is_signal_blocked, kernel_tid,
@@ -33,7 +33,7 @@ fn deadline_in(timeout: Duration) -> u64 {
 
 /// The call where no events are stored.
 fn call(command: u32, tid: i32, timeout: u64) -> Result<(), Errno> {
-    // SAFETY: it writes nothing; whoever calls has no reference into thread-local storage.
+    // SAFETY: it writes nothing; the caller has no reference into thread-local storage.
     unsafe { umcg_ctl(0, command, tid, timeout, std::ptr::null_mut(), 0) }
 }
 
@@ -45,7 +45,7 @@ fn call_for(
     tid: i32,
     timeout: u64,
 ) -> Result<(), Errno> {
-    // SAFETY: so many words are the caller's to write.
+    // SAFETY: this many words are the caller's to write.
     unsafe {
         umcg_ctl(
             flags,
@@ -82,7 +82,7 @@ impl Account {
 
     fn tid(&self) -> i32 {
         loop {
-            // Who made it has not said yet.
+            // Its maker has not said yet.
             match self.tid.load(Relaxed) {
                 0 => std::thread::yield_now(),
                 tid => return tid,
@@ -196,7 +196,7 @@ impl Round {
         (len > 0).then(|| queue.swap_remove(rng.below(len) as usize))
     }
 
-    /// What a server was told: events up to the first zero.
+    /// The events of a server: up to the first zero.
     fn note(&self, events: &[u64]) {
         for event in events.iter().take_while(|event| **event != 0) {
             let account = &self.accounts[(event >> 5) as usize];
@@ -297,7 +297,7 @@ impl Round {
     }
 }
 
-/// What every worker does.
+/// The body of every worker.
 fn body(round: &Round, index: usize) {
     let me = &round.accounts[index];
     let tid = ctl::gettid();
@@ -406,8 +406,8 @@ fn make_light(round: &Arc<Round>, index: usize) {
         index,
     }))
     .cast();
-    // SAFETY: it keeps nothing of a server's across what switches, and is not preempted where it
-    // frees; else it allocates nothing.
+    // SAFETY: it keeps nothing of a server's across a switch, and is not preempted where it frees;
+    // else it allocates nothing.
     let tid = unsafe { ctl::light_create((index as u64) << 5, light, argument, 0, "") }.unwrap();
     round.accounts[index].tid.store(tid, Relaxed);
 }

@@ -1,4 +1,4 @@
-//! What both stress tests stand on: seeds, the watchdog, and a thread that sends signals.
+//! The base of both stress tests: seeds, the watchdog, and a thread that sends signals.
 
 use rustix::process::Signal;
 use std::io::Write;
@@ -55,8 +55,7 @@ pub(crate) fn progress() {
     PROGRESS.fetch_add(1, Relaxed);
 }
 
-/// What a round can say about itself when it hangs or fails. Takes no lock that it would have to
-/// wait for.
+/// A round's report of itself when it hangs or fails. Takes no lock that it would have to wait for.
 pub(crate) trait Dump: Send + Sync {
     fn dump(&self) -> String;
 }
@@ -207,8 +206,7 @@ impl Signals {
 fn send_one(rng: &mut Rng, noise: Noise, server: i32) {
     let process = rustix::process::getpid();
     if noise.signals && rng.one_in(4) {
-        // SAFETY: numbers only; the signal is handled, and nobody is there any more if the call
-        // fails.
+        // SAFETY: numbers only; the signal is handled, and the process is gone if the call fails.
         unsafe {
             libc::syscall(
                 libc::SYS_tgkill,
@@ -229,7 +227,7 @@ fn send_one(rng: &mut Rng, noise: Noise, server: i32) {
             information[0] = libc::SIGURG;
             information[2] = libc::SI_TIMER;
             // SAFETY: the kernel reads a `siginfo_t`, which has this size; the library handles the
-            // signal, whoever sends it.
+            // signal from any sender.
             unsafe {
                 libc::syscall(
                     libc::SYS_rt_tgsigqueueinfo,
@@ -253,7 +251,7 @@ impl Drop for Signals {
     }
 }
 
-/// What the calling kernel thread has used: the clock of the preemption tick.
+/// The processor time of the calling kernel thread: the clock of the preemption tick.
 pub(crate) fn cpu_time() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)

@@ -10,7 +10,7 @@ use umcg::{Builder, Runtime};
 mod kind;
 pub(crate) use kind::Kind;
 
-/// What a round is like.
+/// The parameters of a round.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) servers: usize,
@@ -89,5 +89,5 @@ pub(crate) fn servers() -> Vec<i32> {
         .collect()
 }
 
-/// What a dump says if there is a worker that has ended and was not recycled.
+/// The line of a dump if there is a worker that has ended and was not recycled.
 pub(crate) const NOT_JOINED: &str = "not joined";

@@ -1,9 +1,9 @@
 //! The safe types: the right to run a worker is a value, which servers and workers pass to each
 //! other.
 //!
-//! Servers wait without a timeout, so an event that nobody is called for shows as a hang. What each
-//! worker did and what the servers were told of it stand side by side in its ledger, and have to
-//! agree.
+//! Servers wait without a timeout, so an event without a call for a server shows as a hang. Each
+//! worker's actions and the events that the servers had of it stand side by side in its ledger, and
+//! have to agree.
 
 use crate::harness::{
     Dump, Noise, PREEMPTION, Rng, SIGNALS, Signals, Watchdog, cpu_time, is_signal_blocked,
@@ -30,7 +30,7 @@ thread_local! {
 /// A worker's accounts.
 #[derive(Default)]
 struct Ledger {
-    // What the worker says, before it does it.
+    // The worker's announcement, before each action.
     waits: AtomicU64,
     deadlines: AtomicU64,
     blocks: AtomicU64,
@@ -38,7 +38,7 @@ struct Ledger {
     /// unregistered while it blocked.
     extra_wakes: AtomicU64,
     missing_wakes: AtomicU64,
-    /// What its waits returned.
+    /// The results of its waits.
     passed: AtomicU64,
     /// Its present wait has a deadline.
     has_deadline: AtomicBool,
@@ -46,7 +46,7 @@ struct Ledger {
     seen: [AtomicU64; 7],
     /// A token of it exists.
     held: AtomicBool,
-    /// The token, while nobody may use it until the deadline has passed; and whether that was told
+    /// The token, while it may not be used until the deadline has passed; and whether that was told
     /// before the token was here.
     parked: Mutex<(Option<Ready>, bool)>,
 }
@@ -226,14 +226,14 @@ impl Round {
         // Every other one with storage of its own, where there is such.
         let made = match own {
             true => light.spawn_owning(body),
-            // SAFETY: it has nothing of its server's across what switches; as it may be preempted,
-            // it locks and allocates in critical sections only.
+            // SAFETY: it has nothing of its server's across a switch; as it may be preempted, it
+            // locks and allocates in critical sections only.
             false => unsafe { light.spawn(body) },
         };
         self.put(made.unwrap());
     }
 
-    /// What a server was told.
+    /// The events of a server.
     fn note(&self, rng: &mut Rng, event: Event, used: Option<Duration>) {
         let ledger = self.ledger(event.id());
         match event {
@@ -372,7 +372,7 @@ fn wait(server: &Server, rng: &mut Rng) -> Result<Event, WaitError> {
     }
 }
 
-/// What every worker does.
+/// The body of every worker.
 fn body(round: &Arc<Round>, index: usize) {
     let me = &round.ledgers[index];
     let id = WorkerId::from_index(index as u64);
@@ -458,7 +458,7 @@ fn wait_until_deadline(round: &Round, me: &Ledger, rng: &mut Rng) {
 /// A thread's lives as a worker.
 fn thread(round: &Arc<Round>, index: usize) {
     if let Some(index) = (index % 4 == 0).then(|| round.open()).flatten() {
-        life(round, index, 3 * index); // the end that leaves the thread what it was
+        life(round, index, 3 * index); // the end that leaves the thread as it was
     }
     life(round, index, index);
 }

@@ -13,7 +13,7 @@ use umcg::sync::{
 
 const SHORT: Duration = Duration::from_millis(2);
 
-/// So many, every other one barging.
+/// This many, every other one barging.
 fn semaphores(count: usize) -> Arc<Vec<Semaphore>> {
     let of_kind = |n| {
         if n % 2 == 0 {
@@ -52,7 +52,7 @@ fn exactly_one() {
                             acquire_any(&all(&semaphores)).unwrap()
                         };
                         taken[index].fetch_add(1, Relaxed);
-                        // There, as somebody may wait plainly for it.
+                        // There, as a plain waiter may wait for it.
                         semaphores[index].release(1).unwrap();
                     }
                 }
@@ -74,8 +74,8 @@ fn exactly_one() {
     });
 }
 
-/// Those that wait are served in their order, plain or not; the others of their semaphores are left
-/// as they are.
+/// Waiters are served in their order, plain or not; the other semaphores of their lists are left as
+/// they are.
 #[test]
 fn in_order() {
     everywhere("order", |place| {
@@ -173,7 +173,7 @@ fn fair_between_semaphores() {
     for _ in 0..400 {
         acquire_any(&all(&semaphores)).unwrap();
     }
-    // Several times in a row, so not just so many of each.
+    // Several times in a row, so not just that many of each.
     assert!(
         semaphores
             .iter()
@@ -255,7 +255,7 @@ fn closed_while_they_wait() {
     });
 }
 
-/// Who waits for several is handed its wakeup, also by barging ones: nobody who comes in that
+/// A waiter for several is handed its wakeup, also by barging ones: no caller that comes in that
 /// moment has it.
 #[test]
 fn nobody_overtakes() {

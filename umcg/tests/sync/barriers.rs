@@ -10,7 +10,7 @@ use umcg::sync::Barrier;
 
 const SHORT: Duration = Duration::from_millis(2);
 
-/// Nobody is a round ahead, and each round has one leader.
+/// No party is a round ahead, and each round has one leader.
 #[test]
 fn rounds() {
     const ROUNDS: usize = 100;
@@ -33,7 +33,7 @@ fn rounds() {
     });
 }
 
-/// Who gives up has not come.
+/// A party that gives up has not come.
 #[test]
 fn who_gives_up_has_not_come() {
     everywhere("giving up", |place| {

@@ -42,7 +42,7 @@ fn waiter(place: Place<'_>, shared: &Arc<Shared<Vec<usize>>>, sort: Sort, n: usi
     party
 }
 
-/// One at a time, who waits longest first; with the mutex locked and without.
+/// One at a time, the longest waiter first; with the mutex locked and without.
 #[test]
 fn one_by_one() {
     everywhere("one by one", |place| {
@@ -84,7 +84,7 @@ fn all_at_once() {
     });
 }
 
-/// A bounded buffer, as everybody writes it: no wake-up is lost, nothing is lost or doubled.
+/// A bounded buffer, in the usual way: no wake-up is lost, nothing is lost or doubled.
 #[test]
 fn bounded_buffer() {
     const EACH: u64 = 300;
@@ -183,7 +183,7 @@ fn deadlines() {
     });
 }
 
-/// A wait that is cut short ends with the mutex: what is dropped then may use the guard.
+/// A wait that is cut short ends with the mutex: values dropped then may use the guard.
 #[test]
 fn an_aborted_wait_has_the_mutex() {
     struct InDrop<'a>(MutexGuard<'a, u64>);

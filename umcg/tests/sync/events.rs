@@ -35,7 +35,7 @@ fn without_waiting() {
     assert!(!manual.is_set());
 }
 
-/// Each `set` lets one through, who waits longest.
+/// Each `set` lets one through, the longest waiter.
 #[test]
 fn one_by_one() {
     everywhere("auto", |place| {
@@ -55,7 +55,7 @@ fn one_by_one() {
             })
             .collect();
         for n in 0..6 {
-            // `pulse` does the same where somebody waits.
+            // `pulse` does the same where there is a waiter.
             if n % 2 == 0 {
                 event.set()
             } else {
@@ -130,7 +130,7 @@ fn deadlines_and_aborts() {
     });
 }
 
-/// What is set while somebody is aborted comes to somebody, once.
+/// An event that is set while a waiter is aborted reaches one waiter, once.
 #[test]
 fn nothing_is_lost_by_an_abort() {
     everywhere("not lost", |place| {

@@ -1,6 +1,6 @@
-//! All that waits, in all its forms: what is there is taken, whatever is asked meanwhile; what is
-//! not is waited for as long as the form says, or until an abort; and who got nothing has changed
-//! nothing.
+//! Every wait, in all its forms. If the thing is there it is taken, even if the caller is aborted
+//! or late. If it is not, it is waited for as long as the form says, or until an abort. A caller
+//! that got nothing has changed nothing.
 
 use crate::mutexes::raw;
 use crate::parties::{SORTS, abort, everywhere, waiters};
@@ -36,17 +36,17 @@ enum Form {
 /// One call.
 struct Case {
     name: &'static str,
-    /// Whether it has what it waits for. None if there is no such form.
+    /// Whether it got the thing it waits for. None if there is no such form.
     call: Box<dyn Fn(Form) -> Option<bool> + Send + Sync>,
     /// Has it there, for one call.
     give: Box<dyn Fn() + Send + Sync>,
-    /// How many wait; none if nobody knows.
+    /// How many wait; none if that cannot be known.
     waiting: Box<dyn Fn() -> Option<usize> + Send + Sync>,
     /// `Form::Wait` is a point of cancellation.
     is_cut: bool,
 }
 
-/// A case: what it is about, how many wait, how it comes to be there; and the call in its four
+/// A case: its name, how many wait, how the thing comes to be there; and the call in its four
 /// forms.
 macro_rules! case {
     ($name:literal: $object:ident = $make:expr, $waiters:expr, $give:expr => $($call:tt)+) => {
@@ -91,7 +91,7 @@ fn some(object: &impl Debug) -> Option<usize> {
     Some(waiters(object))
 }
 
-/// It has returned, with whatever.
+/// It has returned, with any result.
 macro_rules! so {
     ($call:expr) => {
         ($call, true).1
@@ -153,7 +153,7 @@ fn what_happens() -> Vec<Case> {
     };
     let group = WaitGroup::new();
     group.add(1);
-    /// So that it is the caller who is the last to come.
+    /// So that the caller is the last to come.
     fn come(barrier: &Arc<Barrier>) {
         let (inside, before) = (barrier.clone(), waiters(&**barrier));
         std::thread::spawn(move || inside.wait());
@@ -186,9 +186,9 @@ fn what_happens() -> Vec<Case> {
     ]
 }
 
-/// Unlocks what its case has locked, or got by the call before.
+/// Unlocks the lock that its case has locked, or got by the call before.
 fn free(mutex: &Mutex<()>) {
-    // SAFETY: a case has its lock to itself, and no guards; what it gives is what it has.
+    // SAFETY: a case has its lock to itself, and no guards; it gives a lock that it has.
     unsafe { mutex.force_unlock() };
 }
 
@@ -264,7 +264,7 @@ fn locks() -> Vec<Case> {
     ]
 }
 
-/// What is there is another value.
+/// The thing that is there is another value.
 fn words() -> Vec<Case> {
     let word = || AtomicU32::new(0);
     let change = |word: &AtomicU32| {
@@ -323,7 +323,7 @@ impl Case {
     }
 }
 
-/// Nothing is there: who tries, or is late, is told so, and stands nowhere.
+/// Nothing is there: a caller that tries, or is late, is told so, and stands in no queue.
 #[test]
 fn nothing_is_there() {
     everywhere("nothing is there", |place| {
@@ -355,8 +355,8 @@ fn nothing_is_there() {
     });
 }
 
-/// Something is there: it is taken, even if the time has passed, and by who is asked to end, as
-/// nobody has to wait.
+/// Something is there: it is taken, even if the time has passed, and by a caller that is asked to
+/// end, as no wait is needed.
 #[test]
 fn what_is_there_is_taken() {
     everywhere("something is there", |place| {
@@ -390,7 +390,7 @@ fn what_is_there_is_taken() {
     });
 }
 
-/// Who waits and is asked to end has taken nothing, and stands nowhere; but who waits for a lock
+/// A waiter that is asked to end has taken nothing, and stands in no queue; but a waiter for a lock
 /// has it first.
 #[test]
 fn an_abort() {

@@ -20,9 +20,9 @@ fn both<T>(make: impl Fn() -> T) -> [Arc<Mutex<T>>; 2] {
     ]
 }
 
-/// To see who waits.
+/// To see the waiters.
 pub(crate) fn raw<T>(mutex: &Mutex<T>) -> &RawMutex {
-    // SAFETY: to unlock it is unsafe again, and nobody who gets it here does.
+    // SAFETY: to unlock it is unsafe again, and no user of it here does.
     unsafe { mutex.raw() }
 }
 
@@ -77,7 +77,8 @@ fn one_at_a_time() {
     });
 }
 
-/// Who waits longest is next: of a fair one always, of a barging one if nobody comes in between.
+/// The longest waiter is next: of a fair one always, of a barging one if no other caller comes in
+/// between.
 #[test]
 fn in_order() {
     everywhere("order", |place| {
@@ -99,7 +100,7 @@ fn in_order() {
     });
 }
 
-/// A fair one cannot be locked by who comes later; a barging one can.
+/// A fair one cannot be locked by a later caller; a barging one can.
 #[test]
 fn overtaking() {
     everywhere("overtaking", |place| {
@@ -134,7 +135,7 @@ fn overtaking() {
     });
 }
 
-/// Somebody who takes it again and again does not keep it from others for ever.
+/// A thread that takes it again and again does not keep it from others for ever.
 #[test]
 fn nobody_starves() {
     everywhere("starving", |place| {
@@ -188,7 +189,7 @@ fn deadlines() {
     });
 }
 
-/// Who gives up leaves the others as they stood.
+/// A waiter that gives up leaves the others as they stood.
 #[test]
 fn who_gives_up_makes_way() {
     everywhere("giving up", |place| {
@@ -253,8 +254,8 @@ fn aborts() {
     });
 }
 
-/// A guard whose mutex is unlocked for a while has it again when it is used, whatever is asked of
-/// its worker meanwhile.
+/// A guard whose mutex is unlocked for a while has it again when it is used, even if its worker is
+/// aborted meanwhile.
 #[test]
 fn an_aborted_guard_is_still_a_guard() {
     everywhere("unlocked", |place| {
@@ -336,7 +337,7 @@ fn guards_are_sent() {
     });
 }
 
-/// Beside other things: in its turn, and given back if nobody wants it any more.
+/// Beside other things: in its turn, and given back if it is not wanted any more.
 #[test]
 fn selected() {
     everywhere("selected", |place| {
@@ -381,8 +382,7 @@ fn selected() {
     });
 }
 
-/// Everything that one can do with it at once, with aborts: nobody is stranded, and nothing is
-/// counted twice.
+/// Every operation on it at once, with aborts: no waiter is stranded, and nothing is counted twice.
 #[test]
 fn a_crowd_with_aborts() {
     everywhere("crowd", |place| {

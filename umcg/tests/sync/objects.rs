@@ -108,7 +108,7 @@ impl Things {
     }
 }
 
-/// Nothing is taken before all is there; then all is. Whatever comes last.
+/// Nothing is taken before all are there; then all are taken, whichever comes last.
 #[test]
 fn all_or_nothing() {
     everywhere("all", |place| {
@@ -142,7 +142,7 @@ fn all_or_nothing() {
     });
 }
 
-/// The lowest of those that are there; the others are as they were.
+/// The lowest of those that are there; the others stay as they were.
 #[test]
 fn any_of_all() {
     everywhere("any", |place| {
@@ -174,7 +174,7 @@ fn any_of_all() {
     });
 }
 
-/// Who came before comes before, and who came after comes after; where all is there.
+/// The earlier waiter comes before, and the later one after, where all are there.
 #[test]
 fn in_order() {
     everywhere("order", |place| {
@@ -239,7 +239,7 @@ fn who_gives_up_makes_way() {
     });
 }
 
-/// A pulse is for who wants this and nothing else, or has all the rest.
+/// A pulse is for a waiter that wants this and nothing else, or has all the rest.
 #[test]
 fn pulses() {
     everywhere("pulse", |place| {
@@ -259,7 +259,7 @@ fn pulses() {
     });
 }
 
-/// Whose time passes, or who is aborted, has taken nothing.
+/// A waiter whose time passes, or that is aborted, has taken nothing.
 #[test]
 fn deadlines_and_aborts() {
     everywhere("deadlines", |place| {
@@ -293,7 +293,7 @@ fn deadlines_and_aborts() {
     });
 }
 
-/// An abort against what comes last: all is taken, or nothing.
+/// An abort against the last object to come: all are taken, or nothing.
 #[test]
 fn an_abort_takes_all_or_nothing() {
     everywhere("aborts", |place| {
@@ -375,8 +375,7 @@ fn nothing_and_the_same_twice() {
     );
 }
 
-/// Philosophers, who take their forks in whatever order: none starves, and a fork is one's at a
-/// time.
+/// Philosophers, who take their forks in any order: none starves, and a fork is one's at a time.
 #[test]
 fn philosophers() {
     const MEALS: u64 = 60;
@@ -410,8 +409,8 @@ fn philosophers() {
     });
 }
 
-/// Everything that one can do with a few semaphores and events at once, with aborts: nothing is
-/// lost or doubled, and nobody stranded.
+/// Every operation on a few semaphores and events at once, with aborts: nothing is lost or doubled,
+/// and no waiter is stranded.
 #[test]
 fn a_crowd_with_aborts() {
     everywhere("crowd", |place| {
@@ -429,7 +428,7 @@ fn a_crowd_with_aborts() {
                 while !stop.load(Relaxed) {
                     turn += 1;
                     let (one, other) = (&pool[turn % 3], &pool[(turn + 1) % 3]);
-                    // What is taken is given back at once: an abort comes before or after.
+                    // A thing that is taken is given back at once: an abort comes before or after.
                     match turn % 5 {
                         0 => {
                             wait_all(&[one, other, &*event]).unwrap();

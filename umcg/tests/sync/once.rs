@@ -1,4 +1,4 @@
-//! What is done once.
+//! Once-only initialisation.
 
 use crate::parties::{Party, SORTS, Sort, abort, everywhere, join_all, until_waiting};
 use crate::support::{Counted, HOUR, counter, flag};
@@ -35,7 +35,7 @@ fn once() {
     });
 }
 
-/// Who unwinds has not done it: the next that waits does it, in the order in which they came.
+/// A caller that unwinds has not done it: the next waiter does it, in the order in which they came.
 #[test]
 fn the_next_one_does_it() {
     everywhere("next", |place| {

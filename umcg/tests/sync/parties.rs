@@ -1,4 +1,4 @@
-//! Who waits: workers, workers in blocking scopes, and plain threads.
+//! The waiters: workers, workers in blocking scopes, and plain threads.
 
 use crate::support::{Kind, eventually, over};
 use std::fmt::Debug;
@@ -29,7 +29,7 @@ pub(crate) fn everywhere(name: &'static str, test: impl Fn(Place<'_>)) {
     over(name, |runtime, kind| test(Place { runtime, kind }));
 }
 
-/// Somebody who does something.
+/// A party that does something.
 pub(crate) enum Party<R> {
     Worker(JoinHandle<R>),
     Thread(std::thread::JoinHandle<R>),
@@ -71,7 +71,7 @@ impl Place<'_> {
 
 impl Place<'_> {
     /// Threads that do it all the time, beside workers that do it until they are aborted, over and
-    /// over. Then all are told to stop. Nobody panics.
+    /// over. Then all are told to stop. None panics.
     pub(crate) fn crowd_with_aborts<F: FnOnce() + Send + 'static>(
         &self,
         stop: &AtomicBool,
@@ -114,7 +114,7 @@ pub(crate) fn waiters(object: &impl Debug) -> usize {
     digits.parse().unwrap()
 }
 
-/// Waits until so many wait.
+/// Waits until this many wait.
 #[track_caller]
 pub(crate) fn until_waiting(object: &impl Debug, count: usize) {
     eventually("they wait", || waiters(object) == count);

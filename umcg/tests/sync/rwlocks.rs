@@ -12,9 +12,9 @@ use umcg::sync::{
 
 const SHORT: Duration = Duration::from_millis(2);
 
-/// To see who waits.
+/// To see the waiters.
 fn raw<T>(lock: &RwLock<T>) -> &RawRwLock {
-    // SAFETY: to unlock it is unsafe again, and nobody who gets it here does.
+    // SAFETY: to unlock it is unsafe again, and no user of it here does.
     unsafe { lock.raw() }
 }
 
@@ -22,7 +22,7 @@ fn lock<T>(value: T) -> Arc<RwLock<T>> {
     Arc::new(RwLock::new(value))
 }
 
-/// A value in two halves, which are the same unless somebody is just writing it.
+/// A value in two halves, which are the same unless a writer is just writing it.
 fn write(halves: &mut (u64, u64), pauses: bool) -> u64 {
     assert_eq!(halves.0, halves.1);
     halves.0 += 1;
@@ -71,7 +71,7 @@ fn one_way(halves: &RwLock<(u64, u64)>, turn: usize) -> u64 {
     }
 }
 
-/// A writer is alone, in every way to become one; readers see what was written.
+/// A writer is alone, in every way to become one; readers see its changes.
 #[test]
 fn a_writer_is_alone() {
     everywhere("writers", |place| {
@@ -188,7 +188,7 @@ fn upgrades() {
         assert!(value.try_write().is_none());
         let upgradable = RwLockUpgradableReadGuard::try_upgrade(upgradable).unwrap_err();
         let upgradable = RwLockUpgradableReadGuard::try_upgrade_for(upgradable, SHORT).unwrap_err();
-        // A writer waits, and who upgrades comes before it.
+        // A writer waits, and a reader that upgrades comes before it.
         let inside = value.clone();
         let writer = place.start(Sort::Thread, move || {
             let mut value = inside.write();
@@ -233,7 +233,7 @@ fn an_upgradable_one_waits_for_the_other_only() {
     });
 }
 
-/// Who gives up lets those in whom it kept out.
+/// A waiter that gives up lets in those that it kept out.
 #[test]
 fn who_gives_up_makes_way() {
     everywhere("giving up", |place| {
@@ -312,7 +312,7 @@ fn aborts() {
     });
 }
 
-/// Everything at once, with aborts: nobody is stranded, and a writer is alone.
+/// Every operation at once, with aborts: no waiter is stranded, and a writer is alone.
 #[test]
 fn a_crowd_with_aborts() {
     everywhere("crowd", |place| {

@@ -84,7 +84,7 @@ fn so_many_at_a_time() {
     });
 }
 
-/// In their order; who wants many is not overtaken by who wants few.
+/// In their order; a waiter that wants many is not overtaken by one that wants few.
 #[test]
 fn in_order() {
     everywhere("order", |place| {
@@ -143,8 +143,8 @@ fn one_release_serves_many() {
     });
 }
 
-/// A strong one keeps its wakeups for those that wait; a barging one gives them to who is there,
-/// but not for ever.
+/// A strong one keeps its wakeups for waiters; a barging one gives them to a running caller, but
+/// not for ever.
 #[test]
 fn overtaking() {
     everywhere("overtaking", |place| {
@@ -158,7 +158,7 @@ fn overtaking() {
                 waiter.join();
                 continue;
             }
-            // Somebody takes it again and again.
+            // A thread takes it again and again.
             let seen = over.clone();
             let inside = semaphore.clone();
             let hog = place.start(Sort::Thread, move || {
@@ -227,7 +227,7 @@ fn deadlines() {
     });
 }
 
-/// Who goes away from the front makes way for who wants less; and has taken nothing.
+/// A waiter that goes away from the front makes way for one that wants less; and has taken nothing.
 #[test]
 fn who_gives_up_makes_way() {
     everywhere("giving up", |place| {

@@ -1,7 +1,7 @@
-//! Random sequences of operations, against what they would do one after the other.
+//! Random sequences of operations, against their effects one after the other.
 //!
-//! Each request is a worker that waits until it is served; a model of a few lines says who is
-//! served by each step. When a step is done, those have gone on, and the others wait, as the
+//! Each request is a worker that waits until it is served. A model of a few lines says which ones
+//! are served by each step. When a step is done, those have gone on, and the others wait, as the
 //! objects' own count has it.
 
 use crate::parties::waiters;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use umcg::sync::{RawRwLock, Semaphore, wait_all, wait_any};
 use umcg::{JoinHandle, Runtime};
 
-/// What is asked, and who answers.
+/// The request, and the worker that answers.
 trait Subject: Default + Send + Sync + 'static {
     type Want: Copy + std::fmt::Debug + Send;
     type Give: Copy + std::fmt::Debug;
@@ -32,7 +32,7 @@ trait Subject: Default + Send + Sync + 'static {
 trait Model: Default {
     type Subject: Subject;
 
-    /// What becomes of a gift when there may be nobody that has it to give.
+    /// The fate of a gift when there may be no holder to give it.
     fn give(
         &mut self,
         give: <Self::Subject as Subject>::Give,
@@ -46,7 +46,7 @@ trait Model: Default {
 
     fn forget(&mut self, id: usize);
 
-    /// Who is served as things are.
+    /// The requests that are served in the present state.
     fn serve(&mut self) -> Vec<usize>;
 
     fn places(&self) -> usize;
@@ -116,7 +116,7 @@ fn play<M: Model>(runtime: &Runtime, steps: Steps<M::Subject>) {
             "nobody else is served"
         );
     }
-    // Whoever goes may make way for another.
+    // A request that goes may make way for another.
     pending.iter().for_each(|request| request.worker.abort());
     pending
         .into_iter()
@@ -201,14 +201,14 @@ struct PairModel {
 }
 
 impl PairModel {
-    /// Whether nobody who does not want all stands before this one, in that queue.
+    /// Whether every request that stands before this one, in that queue, wants all.
     fn is_first(&self, position: usize, semaphore: usize) -> bool {
         self.queue[..position]
             .iter()
             .all(|(_, want)| matches!(want, Taking::All) || want.wants(semaphore).is_none())
     }
 
-    /// What is taken for the one at this position, if it can be.
+    /// The things taken for the one at this position, if it can be served.
     fn takes(&self, position: usize) -> Option<[u32; 2]> {
         let want = self.queue[position].1;
         let has = |semaphore: usize| {
@@ -282,7 +282,7 @@ enum Locking {
     Read,
     Write,
     Upgradable,
-    /// By who is upgradable.
+    /// By the upgradable holder.
     Upgrade,
 }
 
@@ -298,7 +298,7 @@ impl Subject for RawRwLock {
             Locking::Read => self.try_lock_shared_for(FOREVER),
             Locking::Write => self.try_lock_exclusive_for(FOREVER),
             Locking::Upgradable => self.try_lock_upgradable_for(FOREVER),
-            // SAFETY: `may_ask`: it is upgradable, by who asks.
+            // SAFETY: `may_ask`: it is upgradable, and the asking party holds it.
             Locking::Upgrade => unsafe { self.try_upgrade_for(FOREVER) },
         });
     }
@@ -348,7 +348,7 @@ impl LockModel {
 impl Model for LockModel {
     type Subject = RawRwLock;
 
-    /// Unlocks what is asked for, if it is locked so, and not in the midst of an upgrade.
+    /// Unlocks the lock, if it is locked so, and not in the midst of an upgrade.
     fn give(&mut self, give: Locking) -> Option<Locking> {
         match give {
             Locking::Read if self.readers > 0 => self.readers -= 1,

@@ -1,4 +1,4 @@
-//! What may be sent, and what may be shared.
+//! Types that may be sent, and types that may be shared.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -9,7 +9,7 @@ use umcg::sync::{
     RwLockUpgradableReadGuard, RwLockWriteGuard, Semaphore, WaitGroup, Waiting,
 };
 
-/// Asks at run time what a bound would ask, so that the answer may be no: the constant of the type
+/// Asks at run time the question of a bound, so that the answer may be no: the constant of the type
 /// hides that of the trait where the bound holds.
 struct Ask<T: ?Sized>(PhantomData<T>);
 

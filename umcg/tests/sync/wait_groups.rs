@@ -60,7 +60,7 @@ fn deadlines_and_aborts() {
         let inside = group.clone();
         let waits = place.worker(move || inside.wait_timeout(HOUR));
         until_waiting(&*group, 1);
-        // What comes in before the last is done is waited for as well.
+        // Things added before the last is done are waited for as well.
         group.add(2);
         drop(doing);
         group.done();

@@ -1,4 +1,4 @@
-//! What becomes of each message: it is received, once, or dropped by who could not send it.
+//! The fate of each message: it is received, once, or dropped by the sender that could not send it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ struct Account {
 #[derive(Debug)]
 pub(crate) struct Ledger(Vec<Account>);
 
-/// A message, which knows whose it is.
+/// A message, which knows its sender.
 #[derive(Debug)]
 pub(crate) struct Message<const N: usize> {
     ledger: Arc<Ledger>,
@@ -34,7 +34,7 @@ pub(crate) struct Message<const N: usize> {
     body: [u64; N],
 }
 
-/// What all had received of each sender at some moment.
+/// The count that all had received of each sender at some moment.
 pub(crate) struct Before(Vec<u32>);
 
 impl fmt::Debug for Account {
@@ -60,7 +60,7 @@ impl Ledger {
         Ledger((0..senders).map(|_| account()).collect())
     }
 
-    /// The next of this sender, who is the only one to ask.
+    /// The next of this sender, which alone asks.
     pub(crate) fn make<const N: usize>(self: &Arc<Ledger>, sender: usize) -> Message<N> {
         let number = self.0[sender].made.fetch_add(1, Relaxed);
         let mark = u64::from(number) << 32 | sender as u64;
@@ -77,13 +77,13 @@ impl Ledger {
         (self.0[sender].made.load(Relaxed) as usize) < MOST - 16
     }
 
-    /// So many were sent, as the tube said.
+    /// This many were sent, as the tube said.
     pub(crate) fn sent(&self, sender: usize, count: usize) {
         self.0[sender].sent.fetch_add(count as u32, Relaxed);
     }
 
-    /// Before something is received. What is received then is not older than what had been received
-    /// of the same sender.
+    /// Before a message is received. The message received then is not older than those that had
+    /// been received of the same sender.
     pub(crate) fn before(&self) -> Before {
         Before(
             self.0
@@ -93,7 +93,7 @@ impl Ledger {
         )
     }
 
-    /// In the end. What was sent was received.
+    /// In the end. Every sent message was received.
     pub(crate) fn check(&self) {
         for (sender, account) in self.0.iter().enumerate() {
             let made = account.made.load(SeqCst) as usize;

@@ -9,7 +9,7 @@ use umcg::sync::{
     RwLockWriteGuard,
 };
 
-/// Alike, whenever somebody else may look.
+/// Alike, whenever another may look.
 type Values = [u64; 3];
 
 /// Items that are put and taken, and room for few of them.
@@ -201,9 +201,9 @@ fn rwlock(party: &mut Party) {
     }
 }
 
-/// Puts one item, and takes one. Who cannot wait for that any more takes one all the same.
+/// Puts one item, and takes one. A party that cannot wait for that any more takes one all the same.
 fn stock(party: &mut Party) {
-    /// What is still to be taken.
+    /// The number still to be taken.
     struct Owed<'a>(&'a Stock);
     impl Drop for Owed<'_> {
         fn drop(&mut self) {

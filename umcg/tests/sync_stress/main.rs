@@ -1,7 +1,7 @@
 //! Stress of synchronisation: workers of both kinds and kernel threads wait for the same things in
-//! every way, with deadlines, aborts, closes and signals. What was taken and given is added up,
-//! messages are counted and their order is looked at, and at odd moments everybody stops where it
-//! stands: then nobody may be waiting for what is there.
+//! every way, with deadlines, aborts, closes and signals. Takings and gifts are added up, messages
+//! are counted and their order is looked at, and at odd moments every party stops where it stands:
+//! then none may be waiting for something that is there.
 //!
 //! The variables are those of `tests/stress`: `UMCG_STRESS_SECONDS`, `UMCG_STRESS_SEED`,
 //! `UMCG_STRESS_PATIENCE`. All choices of a round come from its seed, but not the kernel's, so a
@@ -30,7 +30,7 @@ use std::time::Duration;
 use umcg::sync::WaitGroup;
 use world::World;
 
-/// Everybody of a round.
+/// All parties of a round.
 fn start(
     world: &Arc<World>,
     rng: &mut Rng,
@@ -55,7 +55,7 @@ fn start(
     (parties.collect(), group)
 }
 
-/// Disturbs everybody for a while.
+/// Disturbs all parties for a while.
 fn storm(world: &World, rng: &mut Rng, parties: &[Joined]) {
     for _ in 0..5 + rng.below(40) {
         std::thread::sleep(Duration::from_micros(rng.below(400)));

@@ -1,4 +1,4 @@
-//! Tubes: senders of their own, who close them by their end; receivers that stay to the end, and
+//! Tubes: senders of their own, which close them by their end; receivers that stay to the end, and
 //! others that come by.
 
 use crate::harness::Rng;
@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use umcg::tube::{Receiver, RecvTimeoutError, Sender, TryRecvError, tube};
 
-/// What somebody does, and whether it may be aborted.
+/// The work of a party, and whether it may be aborted.
 pub(crate) type Body = (Box<dyn FnOnce(Party) + Send>, bool);
 
 /// One tube.
@@ -17,7 +17,7 @@ pub(crate) type Body = (Box<dyn FnOnce(Party) + Send>, bool);
 pub(crate) struct Line<const N: usize> {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) receiver: Receiver<Message<N>>,
-    /// For those who will send; nobody has it afterwards.
+    /// For the senders; no other party has it afterwards.
     sender: Mutex<Option<Sender<Message<N>>>>,
     senders: usize,
 }
@@ -59,7 +59,7 @@ impl<const N: usize> Line<N> {
         }
     }
 
-    /// Somebody waits for what is there.
+    /// A receiver waits for a message that is there.
     fn stranded(&self) -> bool {
         let tube = &self.receiver;
         let (senders, receivers) = (
@@ -128,7 +128,7 @@ impl Messages {
     }
 }
 
-/// All who send, and those who receive to the end.
+/// All senders, and the receivers that stay to the end.
 pub(crate) fn bodies(world: &World, rng: &mut Rng) -> Vec<Body> {
     let mut bodies = Vec::new();
     bodies_of::<1>(&world.messages, rng, &mut bodies);

@@ -1,4 +1,4 @@
-//! Who takes part: a worker or a kernel thread.
+//! A party: a worker or a kernel thread.
 
 use crate::harness::{Rng, kernel_tid, progress, spin};
 use crate::world::World;
@@ -54,7 +54,7 @@ impl Party {
         }
     }
 
-    /// Says what it is about to wait for, without an end of its own.
+    /// Announces the thing it is about to wait for, without an end of its own.
     pub(crate) fn intends(&self, intent: u64) -> Intent {
         self.world.intents[self.number].store(intent, SeqCst);
         Intent(self.world.clone(), self.number)
@@ -69,7 +69,7 @@ impl Drop for Intent {
     }
 }
 
-/// What most of them do: a few things, whatever they are.
+/// The work of most of them: a few things, of any kind.
 pub(crate) fn anything(mut party: Party) {
     for _ in 0..10 + party.rng.below(40) {
         party.step();

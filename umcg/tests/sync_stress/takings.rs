@@ -1,5 +1,5 @@
-//! What is taken and given back: semaphores, events that are reset automatically, and mutexes; one
-//! at a time, one of many, or all at once.
+//! Things that are taken and given back: semaphores, events that are reset automatically, and
+//! mutexes; one at a time, one of many, or all at once.
 
 use crate::harness::Rng;
 use crate::party::Party;
@@ -32,7 +32,7 @@ pub(crate) struct Taking {
 #[derive(Debug)]
 pub(crate) struct Takings(pub(crate) Vec<Taking>);
 
-/// So many tokens of one thing in somebody's hands; they go back when this is dropped.
+/// This many tokens of one thing in a party's hands; they go back when this is dropped.
 pub(crate) struct Hold {
     world: Arc<World>,
     index: usize,
@@ -65,7 +65,7 @@ impl Drop for Hold {
                 semaphore.release(self.count).unwrap()
             }
             Thing::Event(event) => event.set(),
-            // SAFETY: it is locked, without a guard: that is what this holds.
+            // SAFETY: it is locked, without a guard: this value holds that lock.
             Thing::Mutex(mutex) => unsafe { mutex.force_unlock() },
         }
     }
@@ -132,13 +132,13 @@ impl Takings {
         }
     }
 
-    /// Who waits for what is there.
+    /// The parties that wait for something that is there.
     pub(crate) fn stranded(&self, intents: &[u64]) -> Option<String> {
         let parts: Vec<_> = intents
             .iter()
             .map(|intent| Intents::parts(*intent))
             .collect();
-        // The most that somebody wants who wants this, but not together with others.
+        // The most that a party wants of this, if it wants it without others.
         let plain = |index: usize| {
             let wants = parts
                 .iter()
@@ -190,7 +190,7 @@ pub(crate) fn one(party: &mut Party) {
     }
     party.step();
     if party.rng.one_in(3) {
-        // Who has something waits for a short time only.
+        // A holder waits for a short time only.
         let more = party.cut(|party| take(party, false));
         party.step();
         drop(more);

@@ -15,13 +15,13 @@ pub(crate) struct Words {
     lock: Lock,
 }
 
-/// 0 is free, 1 locked, 2 locked while somebody may wait (U. Drepper, "Futexes Are Tricky"). Who
-/// waits for a change stands at the other word, and is moved to the lock.
+/// 0 is free, 1 locked, 2 locked with a possible waiter (U. Drepper, "Futexes Are Tricky"). A
+/// waiter for a change stands at the other word, and is moved to the lock.
 #[derive(Debug)]
 struct Lock {
     word: AtomicU32,
     changes: AtomicU32,
-    /// Written in two steps by who has the lock.
+    /// Written in two steps by the holder of the lock.
     value: AtomicU64,
     written: AtomicU64,
 }
@@ -59,10 +59,10 @@ impl Lock {
         Locked(self)
     }
 
-    /// Moves all who wait for a change to the lock, which the caller has.
+    /// Moves all waiters for a change to the lock, which the caller has.
     fn broadcast(&self, _: &Locked<'_>) {
         let now = self.changes.fetch_add(1, SeqCst).wrapping_add(1);
-        // Who is moved has to be woken by the unlock.
+        // The moved waiter has to be woken by the unlock.
         self.word.store(2, SeqCst);
         let done = futex::cmp_requeue(&self.changes, now, &self.word, 0, usize::MAX);
         assert_eq!(
@@ -203,7 +203,8 @@ fn take(party: &mut Party) -> Option<Took> {
                 .map_err(|futex::Changed| WaitMultipleError::Changed(0)),
         };
         match index {
-            // Who was woken for a word takes it from there: it was woken in place of others.
+            // A waiter that was woken for a word takes it from there: it was woken in place of
+            // others.
             Ok(at) => {
                 if let Some(took) = try_take(&world, list[at]) {
                     return Some(took);

@@ -1,4 +1,4 @@
-//! What a round shares.
+//! The shared state of a round.
 
 use crate::harness::{Dump, Rng};
 use crate::locks::Locks;
@@ -15,9 +15,9 @@ pub(crate) struct World {
     seed: u64,
     pub(crate) shape: Shape,
     runtime: Mutex<Option<Arc<Runtime>>>,
-    /// Everybody stops where it is, or waits on.
+    /// Every party stops where it is, or waits on.
     pub(crate) is_frozen: AtomicBool,
-    /// What each of them waits for, without a deadline of its own: see [`Intents`].
+    /// The thing that each of them waits for, without a deadline of its own: see [`Intents`].
     pub(crate) intents: Vec<AtomicU64>,
     pub(crate) takings: Takings,
     pub(crate) messages: Messages,
@@ -26,8 +26,8 @@ pub(crate) struct World {
     complaint: Mutex<String>,
 }
 
-/// What somebody waits for: which of the takings (8 bits), how many of it (8), all of them at once
-/// (1), which of the words (8).
+/// The thing that a party waits for: which of the takings (8 bits), how many of it (8), all of them
+/// at once (1), which of the words (8).
 #[derive(Clone, Copy)]
 pub(crate) struct Intents;
 
@@ -76,8 +76,8 @@ impl World {
         drop(self.runtime.lock().unwrap().take());
     }
 
-    /// Has everybody stop, and waits until nobody waits for what is there. If somebody goes on to,
-    /// the watchdog says so.
+    /// Has every party stop, and waits until none waits for something that is there. If one goes on
+    /// waiting, the watchdog says so.
     pub(crate) fn freeze(&self) {
         self.is_frozen.store(true, Release);
         std::thread::sleep(Duration::from_millis(2));

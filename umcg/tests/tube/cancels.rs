@@ -39,8 +39,8 @@ fn a_cancelled_receiver_takes_nothing() {
     });
 }
 
-/// Each message is received by one or is still there, whoever is asked to end while it is on its
-/// way.
+/// Each message is received by one or is still there, whichever party is asked to end while it is
+/// on its way.
 fn aborted_at_any_time(runtime: &Runtime, kind: Kind, capacity: usize, receives_async: bool) {
     for turn in 0..if receives_async { 20 } else { 60 } {
         let (sender, receiver) = tube::<Counted>(capacity);

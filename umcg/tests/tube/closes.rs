@@ -84,7 +84,8 @@ fn what_is_there_can_be_received() {
     assert_eq!(receiver.recv(), Err(RecvError));
 }
 
-/// A tube that is sent through itself goes with its last receiver, and so does what else is in it.
+/// A tube that is sent through itself goes with its last receiver, and so do the other messages in
+/// it.
 #[test]
 fn a_tube_within_itself() {
     struct Message(
@@ -103,7 +104,7 @@ fn a_tube_within_itself() {
     assert_eq!(drops.load(SeqCst), 3);
 }
 
-/// Everything that was sent is received once, whoever closes when.
+/// Every message that was sent is received once, whichever party closes, and at any time.
 #[test]
 fn nothing_is_lost_by_a_close() {
     over("nothing is lost", |runtime, kind| {

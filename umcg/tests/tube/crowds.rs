@@ -8,7 +8,7 @@ use umcg::tube::{Receiver, Sender, tube};
 
 const EACH: u64 = 400;
 
-/// Sends `EACH` messages that say whose they are.
+/// Sends `EACH` messages that name their sender.
 fn send_all<T: Send>(sender: &Sender<T>, who: u64, make: fn(u64) -> T) {
     for n in 0..EACH {
         sender.send(make(who * EACH + n)).map_err(drop).unwrap();
@@ -18,7 +18,7 @@ fn send_all<T: Send>(sender: &Sender<T>, who: u64, make: fn(u64) -> T) {
     }
 }
 
-/// Receives until the end; what one sender has sent comes in its order.
+/// Receives until the end; messages of one sender come in its order.
 fn receive_all<T: Send>(receiver: &Receiver<T>, number: fn(T) -> u64, sum: &AtomicU64) -> u64 {
     let mut last = [None; 8];
     let mut count = 0;

@@ -93,7 +93,7 @@ fn a_receiver_that_was_called_and_is_dropped_calls_the_next() {
     sender.send(1).unwrap();
     drop(first.future);
     assert_eq!((second.calls(), second.poll()), (1, Poll::Ready(Ok(1))));
-    // One that was not called calls nobody.
+    // A future that was not called calls no other.
     let [first, mut second] = [(); 2].map(|()| polled(receiver.recv_async()).waits());
     drop(first.future);
     assert_eq!(second.calls(), 0);
@@ -120,7 +120,7 @@ fn a_sender_that_was_served_and_is_dropped_has_sent() {
             (drops.load(SeqCst), first.calls(), second.calls()),
             (1, 1, 0)
         );
-        // Sent: what becomes of the future is nothing to the message.
+        // Sent: the fate of the future does not matter to the message.
         assert!(first.future.into_inner().is_none());
         assert_eq!(drops.load(SeqCst), 1);
         // Not sent: dropped with the future, or handed back.
@@ -203,9 +203,9 @@ fn futures_wait_in_the_order_of_all() {
     }
 }
 
-/// So many futures were served, and more was sent then. Those in the bits of `dropped` are dropped,
-/// from the first on or from the last on: what they had comes back before all others, so that all
-/// is in its order, with those that are kept and behind them.
+/// This many futures were served, and more was sent then. Those in the bits of `dropped` are
+/// dropped, from the first on or from the last on. Their messages come back before all others, so
+/// that all are in their order, with those that are kept and behind them.
 fn put_back<T: PartialEq + Debug>(
     capacity: usize,
     served: u64,
@@ -309,8 +309,8 @@ fn messages_of_any_shape() {
     through("words");
 }
 
-/// What comes back while all room is taken, and after a close, is received nevertheless; and
-/// dropped with the last receiver.
+/// A message that comes back while all room is taken, and after a close, is received nevertheless;
+/// and dropped with the last receiver.
 #[test]
 fn a_message_comes_back_to_a_tube_that_has_no_room_or_is_closed() {
     for capacity in [0, 2] {
@@ -369,7 +369,7 @@ impl Wake for Passes {
     }
 }
 
-/// A waker may do what it likes: wait, switch, and use the tube for which it was called.
+/// A waker may do anything: wait, switch, and use the tube for which it was called.
 #[test]
 fn a_waker_may_wait() {
     over("a waker may wait", |runtime, kind| {
@@ -385,7 +385,7 @@ fn a_waker_may_wait() {
             let sender = sender.clone();
             move || sender.send(1).unwrap()
         });
-        // Sent, but the caller does not go on before somebody receives what the waker sends.
+        // Sent, but the caller does not go on before the message that the waker sends is received.
         until_senders_wait(&sender, 1);
         assert_eq!(
             (polled(future).poll(), receiver.recv()),
@@ -418,7 +418,7 @@ fn all_are_told_of_a_close() {
     }
 }
 
-/// Whatever brings a message, or room.
+/// Every source of a message, or of room.
 fn called_by_all<T: PartialEq + Debug>(send: impl Fn(u64) -> T) {
     let (sender, receiver) = tube::<T>(1);
     let brings: [&dyn Fn(); 5] = [
@@ -467,7 +467,7 @@ fn whatever_brings_something_calls() {
     called_by_all(std::convert::identity);
 }
 
-/// Without a buffer: whoever comes to who waits.
+/// Without a buffer: one comes while another waits.
 fn meets_all<T: PartialEq + Debug>(message: impl Fn(u64) -> T) {
     let (sender, receiver) = tube::<T>(0);
     let brings: [&dyn Fn(); 6] = [
@@ -513,7 +513,7 @@ fn meets_all<T: PartialEq + Debug>(message: impl Fn(u64) -> T) {
         assert_eq!(take(), message(2));
         assert_eq!((future.calls(), future.poll()), (1, Poll::Ready(Ok(()))));
     }
-    // Who was selected, and does not ask what came of it.
+    // A future that was selected, and does not ask for its result.
     let mut future = polled(receiver.recv_async()).waits();
     let mut sending = sender.sending(message(3));
     assert_eq!(
@@ -540,8 +540,8 @@ fn futures_may_be_sent() {
     is_send::<RecvFuture<'_, Vec<u8>>>();
 }
 
-/// Between futures and workers, each way, everything comes through, and what one sends in its
-/// order.
+/// Between futures and workers, each way, everything comes through, and the messages of one sender
+/// in its order.
 #[test]
 fn futures_and_workers() {
     for capacity in [0, 3] {
@@ -629,8 +629,8 @@ fn some_polls<F: Future + Unpin>(future: &mut F, polls: u64) -> Option<F::Output
     }))
 }
 
-/// Futures that are given up after so many polls, among others: what was sent is received once, and
-/// nobody is left waiting for what is there.
+/// Futures that are given up after this many polls, among others: each sent message is received
+/// once, and no waiter is left waiting for a message that is there.
 #[test]
 fn futures_that_are_given_up() {
     for capacity in [0, 2] {
@@ -694,7 +694,7 @@ fn given_up(capacity: usize) {
     });
 }
 
-/// What a forgotten future stands with stays, and is in nobody's way when the tube goes.
+/// The place of a forgotten future stays, and is in no other's way when the tube goes.
 #[test]
 fn a_tube_outlives_forgotten_futures() {
     for capacity in [0, 1] {

@@ -151,7 +151,7 @@ fn send_in_place(sender: &Sender<Large>, n: u64) {
     }
 }
 
-/// Everybody's way of sending and of receiving at once, in little room.
+/// Every way of sending and of receiving at once, in little room.
 #[test]
 fn all_ways_at_once() {
     const EACH: u64 = 200;
@@ -208,8 +208,8 @@ fn all_ways_at_once() {
     });
 }
 
-/// One waits for room, and the other for a message in place: each is served by who gives back what
-/// it waits for.
+/// One waits for room, and the other for a message in place: each is served by the party that gives
+/// that back.
 #[test]
 fn waits_in_place() {
     over("waits in place", |runtime, kind| {

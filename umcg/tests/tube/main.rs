@@ -45,13 +45,13 @@ fn field(end: &impl std::fmt::Debug, name: &str) -> usize {
         .unwrap()
 }
 
-/// Until so many wait to send.
+/// Until this many wait to send.
 #[track_caller]
 fn until_senders_wait<T>(sender: &Sender<T>, count: usize) {
     support::eventually("senders wait", || field(sender, "waiting_senders") == count);
 }
 
-/// Until so many wait to receive.
+/// Until this many wait to receive.
 #[track_caller]
 fn until_receivers_wait<T>(receiver: &Receiver<T>, count: usize) {
     support::eventually("receivers wait", || {

@@ -1,4 +1,4 @@
-//! Who comes first is served first.
+//! The first to come is served first.
 
 use crate::support::{Kind, over};
 use crate::{large, number_of, until_receivers_wait, until_senders_wait};
@@ -90,7 +90,7 @@ fn what_comes_back_is_before_what_is_committed_later() {
             .for_each(|future| assert!(future.as_mut().poll(&mut context).is_pending()));
         (1..=back).for_each(|number| sender.send(number).unwrap());
         drop(receivers);
-        // Who waits to send comes behind all of them.
+        // A waiting sender comes behind all of them.
         let mut waiting = pin!(sender.send_async(100));
         assert!(waiting.as_mut().poll(&mut context).is_pending());
         if capacity == 3 {

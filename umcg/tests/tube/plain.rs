@@ -1,4 +1,4 @@
-//! What each call does by itself, where nobody has to wait.
+//! The effect of each call by itself, where no caller has to wait.
 
 use crate::support::{Counted, HOUR, counter};
 use crate::{Large, large, number_of};

@@ -95,7 +95,7 @@ fn step(kind: Kind, sequence: impl Fn() + Copy + Send + Sync + 'static) {
     let over = Arc::new(AtomicBool::new(false));
     let companions = [Kind::Full, Kind::Light].map(|kind| companion(&runtime, &over, kind));
     let body = move || {
-        sequence(); // state made once in a process is not stepped
+        sequence(); // initialisation, once in a process, is not stepped
         flag::know_server();
         let before = state_of_thread();
         flag::begin();
