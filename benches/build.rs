@@ -35,8 +35,8 @@ fn main() {
     }
 }
 
-/// The static library, if it is there, fits the target, and has a header that says what we take for
-/// granted.
+/// The static library, if it is there, fits the target, and has a header that agrees with our
+/// assumptions.
 fn boost() -> Option<PathBuf> {
     let folder = PathBuf::from(env::var_os("OUT_DIR")?);
     let probe = folder.join("probe.cc");

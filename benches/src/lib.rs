@@ -1,9 +1,9 @@
 //! The benches behind `umcg bench`: each sets ours beside the peers, side by side in one run.
 //!
 //! A bench is a list of [`harness::Case`]s. The [`harness`] runs them in alternating rounds on
-//! pinned threads and turns what they measured into one [`harness::Report`], which can be printed
-//! as a table, as JSON or as a picture. A bench therefore only says what one round of each side
-//! does; see [`switch`] for the smallest example.
+//! pinned threads. It turns their measurements into one [`harness::Report`], which can be printed
+//! as a table, as JSON or as a picture. So a bench itself only contains one round of each side; see
+//! [`switch`] for the smallest example.
 
 pub mod compare;
 pub mod harness;
@@ -14,7 +14,7 @@ pub mod uth;
 
 use harness::Metric;
 
-/// What one has to know of a bench to read its report.
+/// The text that one has to know of a bench to read its report.
 #[derive(Clone, Debug)]
 pub struct About {
     /// As in `umcg bench NAME`.

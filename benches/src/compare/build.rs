@@ -1,4 +1,4 @@
-//! One of the two builds: what it can do, and a run of it.
+//! One of the two builds: its options, and a run of it.
 
 use super::reading::Reading;
 use crate::harness::{Child, Program, cpu};
@@ -37,7 +37,7 @@ pub(super) struct Abilities {
     pub(super) rounds: bool,
 }
 
-/// What `--only` takes. Whatever takes rows takes metrics.
+/// The arguments for `--only`. A build that takes rows takes metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Only {
     Nothing,
@@ -60,7 +60,7 @@ impl Abilities {
         }
     }
 
-    /// What both can: the two are to do the same.
+    /// The options that both have: the two are to do the same.
     pub(super) fn both([one, other]: [Self; 2]) -> Self {
         Self {
             only: one.only.min(other.only),
@@ -108,7 +108,7 @@ impl Build {
         Child::spawn(&program, &cpu::allowed()?)?.output(self.patience)
     }
 
-    /// Whether the file is still what it was.
+    /// Whether the file is still unchanged.
     pub(super) fn check(&self) -> Result<()> {
         let same = stamp(&self.file)? == self.stamp;
         ensure!(

@@ -1,4 +1,5 @@
-//! The median of a sample, and an interval for the median of whatever the sample was taken from.
+//! The median of a sample, and an interval for the median of the population that the sample was
+//! taken from.
 //!
 //! The interval is that of the sign test. Each of `n` independent values is below the true median
 //! with probability one half, however the values are distributed. So the number below it is

@@ -1,7 +1,7 @@
 //! `umcg bench compare`: whether one build of this command costs more than another.
 //!
 //! The two builds, A and B, are programs that run the same bench, in pairs of runs: A B, B A, A B
-//! and so on. A pair gives, for each row, what B costs in what A costs: B's figure by A's for a
+//! and so on. A pair gives, for each row, the cost of B relative to A: B's figure by A's for a
 //! cost, A's by B's for a rate. The median of the pairs and its interval ([`interval`]) decide. A
 //! row is *worse* if the whole interval is above the tolerance.
 //!
@@ -19,8 +19,7 @@
 //! | `report`, `forest` | the table and the JSON, the picture |
 //!
 //! Both builds get the same arguments: the options that both have. An old one knows neither
-//! `--ours` nor rows, so both run more than is wanted, and what is not wanted is left out
-//! afterwards.
+//! `--ours` nor rows. Then both run more than is wanted, and the rest is left out afterwards.
 
 mod build;
 mod forest;
@@ -43,7 +42,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 pub use verdict::Verdict;
 
-/// What to compare, and how.
+/// The builds to compare, and how.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The bench.
@@ -52,7 +51,7 @@ pub struct Plan {
     pub pairs: usize,
     /// A difference up to this fraction is none.
     pub tolerance: f64,
-    /// What counts of a run.
+    /// The part of a run that counts.
     pub figure: Figure,
     /// The time that a row gets in a run.
     pub seconds: f64,
@@ -68,7 +67,7 @@ pub struct Plan {
     pub patience: Duration,
 }
 
-/// What was found.
+/// The findings.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
     /// The bench.
@@ -79,7 +78,7 @@ pub struct Comparison {
     pub builds: [PathBuf; 2],
     /// Pairs of runs.
     pub pairs: usize,
-    /// What counted of a run.
+    /// The part of a run that counted.
     pub figure: Figure,
     /// The fraction.
     pub tolerance: f64,
@@ -103,11 +102,11 @@ pub struct Row {
     pub a: f64,
     /// The median of B's.
     pub b: f64,
-    /// What B costs in what A costs: above one B is worse.
+    /// The cost of B relative to A: above one B is worse.
     pub cost: Interval,
-    /// What that says.
+    /// The verdict on it.
     pub verdict: Verdict,
-    /// If the row looked worse: what it cost then. All other figures are of the pairs after that.
+    /// If the row looked worse: its cost then. All other figures are of the pairs after that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first: Option<Interval>,
 }
@@ -127,7 +126,7 @@ pub struct Unjudged {
 pub struct Failure {
     /// A or B.
     pub build: char,
-    /// What it said.
+    /// Its output.
     pub reason: String,
 }
 
@@ -225,7 +224,7 @@ fn better(plan: &Plan, key: &Key) -> Option<Better> {
         .map(|metric| metric.better)
 }
 
-/// Measures rows, and says what came of it.
+/// Measures rows, and reports the results.
 fn judged(
     runs: &mut Runs<'_>,
     keys: Vec<(Key, Better)>,
@@ -269,7 +268,7 @@ fn row(key: &Key, better: Better, pairs: &[[f64; 2]], tolerance: f64) -> Option<
     })
 }
 
-/// Measures again what looks worse.
+/// Measures again the rows that look worse.
 fn confirmed(runs: &mut Runs<'_>, rows: Vec<Row>, others: &mut Vec<Unjudged>) -> Result<Vec<Row>> {
     let is_worse = |row: &&Row| row.verdict == Verdict::Worse;
     let worse: Vec<(Key, Better)> = rows

@@ -10,12 +10,12 @@ use std::ffi::OsString;
 /// A build that fails so often is not measured further.
 const MOST_FAILURES: usize = 3;
 
-/// The two builds, and what they are asked.
+/// The two builds, and their arguments.
 pub(super) struct Runs<'a> {
     pub(super) builds: &'a [Build; 2],
     pub(super) plan: &'a Plan,
     pub(super) abilities: Abilities,
-    /// What went wrong, in the order in which it did.
+    /// The errors, in their order.
     pub(super) failures: Vec<Failure>,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Runs<'a> {
 pub(super) type Figures = Vec<Vec<[f64; 2]>>;
 
 impl Runs<'_> {
-    /// A run of each that does not count: it warms up, and says what rows there are.
+    /// A run of each that does not count: it warms up, and tells which rows there are.
     pub(super) fn first(&self) -> Result<[Reading; 2]> {
         let mut progress = Progress::new(&self.title(), 2, "first runs");
         let arguments = self.arguments(&self.patterns());
@@ -114,7 +114,7 @@ impl Runs<'_> {
         format!("compare {}", self.plan.bench.name)
     }
 
-    /// What somebody wants to see, as far as both can be asked for it.
+    /// The rows that are asked for, as far as both can be asked for them.
     pub(super) fn patterns(&self) -> Vec<String> {
         let only = &self.plan.only;
         match self.abilities.only {

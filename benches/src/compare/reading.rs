@@ -1,11 +1,11 @@
-//! What a run of a build printed. Builds of other times print more, or less: only what is needed is
-//! asked for.
+//! The output of a run of a build. Builds of other times print more, or less: only the necessary
+//! members are asked for.
 
 use crate::harness::{Better, Params, name};
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-/// What tells a row from others. A metric in another unit is another one.
+/// The members that tell a row from others. A metric in another unit is another one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Key {
     /// The case.
@@ -19,7 +19,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// What `--only` finds it by.
+    /// The text in which `--only` looks for its pattern.
     pub fn name(&self) -> String {
         name(&self.case, &self.params, &self.metric)
     }

@@ -1,4 +1,4 @@
-//! What the pairs of a row say.
+//! The verdict of the pairs of a row.
 
 use super::interval::Interval;
 use crate::harness::Better;
@@ -19,7 +19,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Of an interval for what B costs, in what A costs. The tolerance is a fraction.
+    /// Of an interval for the cost of B relative to A. The tolerance is a fraction.
     pub fn of(interval: &Interval, tolerance: f64) -> Self {
         let (above, below) = limits(tolerance);
         match interval {
@@ -46,8 +46,8 @@ pub(super) fn limits(tolerance: f64) -> (f64, f64) {
     (1.0 + tolerance, 1.0 / (1.0 + tolerance))
 }
 
-/// What B costs in what A costs: above one B is worse, whichever direction the metric has. `None`
-/// if one of the figures is not above zero.
+/// The cost of B relative to A: above one B is worse, in either direction of the metric. `None` if
+/// one of the figures is not above zero.
 pub(super) fn cost([a, b]: [f64; 2], better: Better) -> Option<f64> {
     let ratio = match better {
         Better::Lower => b / a,
@@ -113,7 +113,7 @@ mod tests {
         }
     }
 
-    /// Of 15 pairs on a machine that drifts, where B costs so many times what A costs.
+    /// Of 15 pairs on a machine that drifts, where B costs this many times as much as A.
     fn judged(noise: &mut Noise, size: f64, factor: f64) -> Verdict {
         let ratios: Vec<f64> = (0..15)
             .map(|pair| {

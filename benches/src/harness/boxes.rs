@@ -9,7 +9,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use serde_json::Value;
 
-/// Panels in a line; and one in a line where there are more than so many boxes beside each other.
+/// Panels in a line; and one in a line where there are more than this many boxes beside each other.
 const COLUMNS: usize = 2;
 const MANY: usize = 6;
 const HEIGHT: u32 = 300;
@@ -32,10 +32,10 @@ pub struct Graph {
     pub across: &'static str,
 }
 
-/// What of a report a graph shows.
+/// The part of a report that a graph shows.
 pub(super) struct Figure<'a> {
     graph: &'a Graph,
-    /// What the boxes are of, in the order of the rows.
+    /// The data of the boxes, in the order of the rows.
     labels: Vec<String>,
     panels: Vec<Panel<'a>>,
 }
@@ -46,7 +46,7 @@ struct Panel<'a> {
     rows: Vec<&'a Row>,
 }
 
-/// Adds what is not there yet.
+/// Adds the one that is not there yet.
 fn add<T: PartialEq>(list: &mut Vec<T>, value: T) {
     if !list.contains(&value) {
         list.push(value);

@@ -1,4 +1,4 @@
-//! What a side of a comparison tells the harness.
+//! The description of a side of a comparison for the harness.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -34,7 +34,7 @@ pub const fn lower(name: &'static str, unit: &'static str) -> Metric {
     }
 }
 
-/// A rate, or whatever else there should be much of.
+/// A rate, or anything else of which more is better.
 pub const fn higher(name: &'static str, unit: &'static str) -> Metric {
     Metric {
         name,
@@ -54,9 +54,9 @@ pub type Turn = Box<dyn FnMut(Duration) -> anyhow::Result<Vec<f64>> + Send>;
 pub struct Case {
     /// The stable name.
     pub name: &'static str,
-    /// What distinguishes this case from others of the same name.
+    /// The parameters that distinguish this case from others of the same name.
     pub params: Params,
-    /// What a turn reports, in this order.
+    /// The metrics that a turn reports, in this order.
     pub metrics: &'static [Metric],
     /// The CPU that the turn's thread is pinned to.
     pub cpu: usize,

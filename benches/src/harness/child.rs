@@ -17,11 +17,11 @@ use std::path::PathBuf;
 use std::process::{self, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// So many bytes of what a child wrote to standard error are looked at, and so many lines shown.
+/// This many bytes of a child's standard error are looked at, and this many lines shown.
 const MOST: u64 = 65536;
 const TAIL: usize = 10;
 
-/// A program and what stands before its task.
+/// A program and the arguments before its task.
 #[derive(Clone, Debug)]
 pub struct Program {
     /// The file.
@@ -30,7 +30,7 @@ pub struct Program {
     pub arguments: Vec<OsString>,
 }
 
-/// What a child does to answer: a line on standard output.
+/// A child's answer: a line on standard output.
 pub fn answer(line: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string(line)? + "\n";
     let mut out = io::stdout().lock();
@@ -43,7 +43,7 @@ pub fn answer(line: &impl Serialize) -> Result<()> {
 pub struct Child {
     child: process::Child,
     out: ChildStdout,
-    /// What it writes to standard error, for when it fails.
+    /// Its standard error, for when it fails.
     errors: File,
 }
 
@@ -90,7 +90,7 @@ impl Child {
     }
 
     /// Waits for the end, which must be a good one, and returns all that it wrote to standard
-    /// output. It may take its time, as long as it writes something, be it to standard error.
+    /// output. It may take its time, as long as it writes something, even to standard error.
     pub fn output(mut self, patience: Duration) -> Result<String> {
         let (mut text, mut seen, mut heard) = (Vec::new(), 0, Instant::now());
         loop {
@@ -130,7 +130,8 @@ impl Child {
         Ok(String::from_utf8_lossy(&line).trim().to_owned())
     }
 
-    /// Reads what is there, or what comes within a second or the given time. True if that was all.
+    /// Reads the bytes that are there, or that come within a second or the given time. True if that
+    /// was all.
     fn read(&mut self, text: &mut Vec<u8>, patience: Duration) -> Result<bool> {
         let mut poll = libc::pollfd {
             fd: self.out.as_raw_fd(),
@@ -170,8 +171,7 @@ impl Child {
         format!("{status}{}", self.last_words())
     }
 
-    /// The most telling line of what it wrote to standard error, after a colon: the first that has
-    /// some length.
+    /// The most telling line of its standard error, after a colon: the first that has some length.
     pub fn last_words(&self) -> String {
         let text = self.errors_from(0);
         let line = text
@@ -183,7 +183,7 @@ impl Child {
         })
     }
 
-    /// The end of what it wrote to standard error, a line each.
+    /// The end of its standard error, a line each.
     fn tail(&self) -> String {
         let length = self.errors.metadata().map_or(0, |data| data.len());
         let text = self.errors_from(length.saturating_sub(MOST));
@@ -201,7 +201,7 @@ impl Child {
         }
     }
 
-    /// Moves no offset: that is the child's too. What can be read is enough for a message.
+    /// Moves no offset: that is the child's too. The part that can be read is enough for a message.
     fn errors_from(&self, place: u64) -> String {
         let mut text = vec![0; MOST as usize];
         let length = self.errors.read_at(&mut text, place).unwrap_or(0);
@@ -262,7 +262,7 @@ fn memory_file(name: &CStr) -> Result<File> {
     // SAFETY: a string with its end.
     let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
     ensure!(fd >= 0, "memfd_create: {}", io::Error::last_os_error());
-    // SAFETY: just opened, and nobody else's.
+    // SAFETY: just opened, and owned by this function only.
     Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 

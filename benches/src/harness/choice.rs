@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use serde_json::Value;
 use std::str::FromStr;
 
-/// What to measure of a bench whose turns are child processes.
+/// The parts to measure of a bench whose turns are child processes.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// How this program is told to be a child of the bench.
@@ -84,7 +84,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Whether somebody wants to see this row.
+    /// Whether this row is asked for.
     pub fn takes(&self, case: &str, params: &Params, metric: &str) -> bool {
         let is_asked = self.only.is_empty()
             || self
@@ -110,8 +110,7 @@ impl Choice {
         self.takes(row.case, &row.params, row.metric)
     }
 
-    /// Leaves out the cases of which nobody wants to see anything. Refuses a pattern that fits no
-    /// row.
+    /// Leaves out the cases of which nothing is asked for. Refuses a pattern that fits no row.
     pub(super) fn of(&self, mut groups: Vec<Vec<Case>>) -> Result<Vec<Vec<Case>>> {
         self.only
             .iter()

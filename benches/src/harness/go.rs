@@ -19,7 +19,7 @@ pub struct Go(File);
 impl Go {
     /// From the text of its one file.
     pub fn build(main: &str) -> Result<Self> {
-        // A new folder of ours alone: nobody else can have put a program there.
+        // A new folder of ours alone: no other user can have put a program there.
         let name = format!("umcg-bench-go-{}", std::process::id());
         let folder = Folder(std::env::temp_dir().join(name));
         DirBuilder::new()
@@ -53,7 +53,7 @@ impl Go {
         Ok(Self(File::open(folder.0.join("side"))?))
     }
 
-    /// What a child can be started from, as long as this lives.
+    /// The program that a child is started from, as long as this lives.
     pub fn program(&self) -> Program {
         let file = format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd()).into();
         Program {

@@ -1,10 +1,10 @@
-//! The clock, and the loop that calls what is measured.
+//! The clock, and the loop that calls the measured operation.
 
 use std::time::{Duration, Instant};
 
-/// What [`ticks`] counts. On x86-64 the time-stamp counter: cycles at the processor's nominal
-/// frequency, whatever it runs at. Elsewhere no counter that user mode may read counts cycles, so
-/// it is nanoseconds.
+/// The unit of [`ticks`]. On x86-64 the time-stamp counter: cycles at the processor's nominal
+/// frequency, at any actual frequency. Elsewhere no counter that user mode may read counts cycles,
+/// so it is nanoseconds.
 pub const TICKS_UNIT: &str = if cfg!(target_arch = "x86_64") {
     "cycles"
 } else {
@@ -81,8 +81,8 @@ const BATCH: Duration = Duration::from_micros(50);
 /// And is not larger than this.
 const MOST: u64 = 1 << 24;
 
-/// Says how many operations to do next, until the budget is over. How many make a batch is found by
-/// trying; what was tried is not counted.
+/// Says how many operations to do next, until the budget is over. The size of a batch is found by
+/// trying; the trials are not counted.
 #[derive(Debug)]
 pub struct Pace {
     budget: Duration,
@@ -106,7 +106,7 @@ impl Pace {
         }
     }
 
-    /// What was done in how long, at the end.
+    /// The count and the time, at the end.
     pub fn sample(&self) -> Sample {
         self.sample
     }

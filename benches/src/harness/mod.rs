@@ -3,8 +3,8 @@
 //! - All sides run in one process. They alternate: a *round* gives each side its turn, and there
 //!   are several rounds after one that only warms up. The order of the sides is turned round in
 //!   every other round, so that drift of the machine cancels out.
-//! - Each turn runs on a fresh kernel thread, pinned before it starts; nothing of one turn is left
-//!   to the next but what the libraries themselves keep.
+//! - Each turn runs on a fresh kernel thread, pinned before it starts. Nothing of one turn is left
+//!   to the next except the state that the libraries themselves keep.
 //! - A side reports one figure a turn for each of its metrics. The report has the median, minimum
 //!   and maximum over the rounds.
 
@@ -32,7 +32,7 @@ pub use go::Go;
 pub use machine::Machine;
 pub use measure::{Pace, Sample, TICKS_UNIT, measure, ticks, time};
 pub use plot::plot;
-/// What pictures have in common.
+/// The common parts of pictures.
 pub(crate) mod picture {
     pub(crate) use super::plot::{Area, COLOURS, GREY, WIDTH, at, label, write};
 }

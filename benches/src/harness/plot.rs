@@ -35,7 +35,7 @@ const LINEAR: f64 = 20.0;
 
 pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// What stands on one line of a panel.
+/// The contents of one line of a panel.
 enum Line<'a> {
     Group(String),
     Row(&'a Row),

@@ -20,7 +20,7 @@ pub(crate) enum Progress {
 }
 
 impl Progress {
-    /// So many of a unit.
+    /// This many of a unit.
     pub(crate) fn new(what: &str, total: usize, unit: &'static str) -> Self {
         if !stderr().is_terminal() {
             let now = Instant::now();

@@ -1,4 +1,4 @@
-//! What a bench found, in the shape that `--json` prints.
+//! The findings of a bench, in the shape that `--json` prints.
 
 use super::table::text;
 use super::{Better, Machine, Metric, Params, Summary, Tukey};
@@ -116,7 +116,7 @@ pub struct Report {
     pub bench: &'static str,
     /// Where it ran.
     pub machine: Machine,
-    /// What it found, in the order of the cases.
+    /// Its findings, in the order of the cases.
     pub rows: Vec<Row>,
 }
 

@@ -34,7 +34,7 @@ impl Plan {
     }
 }
 
-/// A case and what it has reported so far: for each metric, a value a round.
+/// A case and its reports so far: for each metric, a value a round.
 struct Side {
     case: Case,
     values: Vec<Vec<f64>>,
@@ -66,7 +66,7 @@ pub fn run_groups(
         rows.extend(run_group(cases, plan.rounds, budget, &mut progress));
     }
     progress.finish();
-    // A case may have metrics that nobody asked for.
+    // A case may have metrics that were not asked for.
     rows.retain(|row| choice.takes_row(row));
     Ok(Report {
         bench,

@@ -1,6 +1,6 @@
 //! Median and spread of a few runs.
 
-/// What is left of the values of several rounds.
+/// The summary of the values of several rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
     /// The middle value, or the mean of the two in the middle.

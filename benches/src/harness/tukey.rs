@@ -1,4 +1,4 @@
-//! What a Tukey diagram shows of many measurements.
+//! The numbers of a Tukey diagram, from many measurements.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of so many measurements; `None` if there are none.
+    /// Of this many measurements; `None` if there are none.
     pub fn of(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         let last = values.len().checked_sub(1)?;
@@ -63,7 +63,7 @@ pub struct Tukey {
 }
 
 impl Tukey {
-    /// Of what several turns have found, which all count the same.
+    /// Of the measurements of several turns, which all count the same.
     pub fn of(turns: &[Spread]) -> Option<Self> {
         let mut all: Vec<f64> = turns
             .iter()

@@ -3,10 +3,10 @@
 //!
 //! Two ways. *Closed loop*: each connection has one message under way, always; this finds the rate
 //! that the server can do. *Open loop*: messages are sent at fixed times on connections in turn,
-//! however long the answers take, and a delay counts from when a message was due: a server that
+//! however long the answers take, and a delay counts from when a message was due. So a server that
 //! stalls cannot hide that by slowing the generator down. It measures how long an answer takes on a
-//! machine that is busy, so the generator puts itself in front of everybody else (SCHED_FIFO, or as
-//! nice as it may be): it is the server's delay that counts.
+//! machine that is busy, so the generator puts itself in front of all other threads (SCHED_FIFO, or
+//! as nice as it may be): the server's delay counts.
 //!
 //! The first quarter of the time warms up: its answers do not count.
 
@@ -22,15 +22,15 @@ use std::time::{Duration, Instant};
 
 /// Bytes a message.
 const MESSAGE: usize = 64;
-/// After so many new connections one message goes there and back: the server's queue of connections
-/// is short.
+/// After this many new connections one message goes there and back: the server's queue of
+/// connections is short.
 const CONNECT: usize = 32;
-/// How long the open loop waits for what is still under way, at its end.
+/// How long the open loop waits for messages still under way, at its end.
 const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 120 } else { 2 });
 /// When nothing at all comes for so long, the server is dead.
 const DEAD: Duration = Duration::from_secs(30);
 
-/// What to send.
+/// The messages to send.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Load {
     /// Of the server, on the loopback device.
@@ -40,11 +40,11 @@ pub(super) struct Load {
     pub(super) connections: usize,
     /// The time altogether.
     pub(super) nanos: u64,
-    /// Open loop: a message is due every so many nanoseconds. Else closed loop.
+    /// Open loop: a message is due after each interval of this many nanoseconds. Else closed loop.
     pub(super) every: Option<u64>,
 }
 
-/// What came of it. Delays are in nanoseconds.
+/// The results. Delays are in nanoseconds.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Outcome {
     pub(super) requests: u64,
@@ -66,11 +66,11 @@ pub(super) fn run(load: &Load) -> Result<Outcome> {
     }
 }
 
-/// A connection, and when what is under way on it was sent, or due.
+/// A connection, and when the message under way on it was sent, or due.
 struct Client {
     stream: TcpStream,
     under_way: VecDeque<Instant>,
-    /// Of the answer that comes in, so many bytes are here.
+    /// Of the answer that comes in, this many bytes are here.
     received: usize,
 }
 
@@ -82,7 +82,8 @@ impl Client {
         Ok(())
     }
 
-    /// Takes what has come and calls `answered` with the time of each message that is whole.
+    /// Takes the bytes that have come and calls `answered` with the time of each message that is
+    /// whole.
     fn receive(&mut self, mut answered: impl FnMut(Instant)) -> Result<()> {
         let mut buffer = [0; 16 * MESSAGE];
         let length = match self.stream.read(&mut buffer) {
@@ -237,7 +238,7 @@ fn open(clients: &mut Clients, budget: Duration, every: Duration) -> Result<Outc
         }
     }
     ensure!(!delays.is_empty(), "no answer came in {PATIENCE:?}");
-    // What never came took at least as long as it has been due.
+    // A message that never came took at least as long as it has been due.
     let now = Instant::now();
     clients
         .under_way()
@@ -289,7 +290,7 @@ fn timer(every: Duration) -> Result<OwnedFd> {
         )
     };
     ensure!(fd >= 0, "timerfd_create: {}", io::Error::last_os_error());
-    // SAFETY: just opened, and nobody else's.
+    // SAFETY: just opened, and owned by this function only.
     let timer = unsafe { OwnedFd::from_raw_fd(fd) };
     let every = libc::timespec {
         tv_sec: every.as_secs().try_into()?,
@@ -325,7 +326,7 @@ impl Poll {
         // SAFETY: plain system call.
         let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
         ensure!(fd >= 0, "epoll_create1: {}", io::Error::last_os_error());
-        // SAFETY: just opened, and nobody else's.
+        // SAFETY: just opened, and owned by this function only.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
@@ -435,7 +436,8 @@ mod tests {
         let outcome = thread::spawn(move || run(&load(port, 3, Some(100_000))).unwrap())
             .join()
             .unwrap();
-        // Every 0.1 ms for 20 ms, but for the first quarter and what would be due at the end.
+        // Every 0.1 ms for 20 ms, except for the first quarter and the messages that would be due
+        // at the end.
         assert_eq!(outcome.requests, 150, "{outcome:?}");
         assert!(outcome.median <= outcome.p99);
     }
@@ -479,7 +481,7 @@ mod tests {
         const TIME: Duration = Duration::from_millis(50);
         let handler: extern "C" fn(i32) = note;
         // SAFETY: a handler that may run anywhere. The kernel's wait would not be taken up again
-        // whatever the flags.
+        // with any flags.
         unsafe { libc::signal(libc::SIGUSR1, handler as libc::sighandler_t) };
         let waits = thread::spawn(|| {
             let poll = Poll::new().unwrap();

@@ -26,8 +26,8 @@ impl Stackful for May {
     }
 
     fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-        // SAFETY: what may asks for: nothing here keeps thread-local storage across a switch, and
-        // stacks are not used up.
+        // SAFETY: the conditions of `may`: nothing here keeps thread-local storage across a switch,
+        // and stacks are not used up.
         unsafe { coroutine::spawn(f) }
     }
 

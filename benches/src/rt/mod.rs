@@ -32,7 +32,7 @@ pub use request::child;
 use request::{Figures, Request, Work};
 use std::time::Duration;
 
-/// What a bench does, and how its figures become those of its metrics.
+/// The work of a bench, and how its figures become those of its metrics.
 struct Bench {
     metrics: &'static [Metric],
     kind: Kind,
@@ -148,12 +148,12 @@ const BENCHES: &[Bench] = &[
 
 /// Connections on which urgent requests come, in turn.
 const URGENT_CONNECTIONS: usize = 8;
-/// An urgent request is due every so many nanoseconds.
+/// An urgent request is due after each interval of this many nanoseconds.
 const URGENT_EVERY: u64 = 1_000_000;
 /// Workers of the batch load, for each server.
 const BATCH: u64 = 4;
-/// The 99th percentile of a few requests says nothing, so these turns take so many times as long as
-/// others.
+/// The 99th percentile of a few requests says nothing, so these turns take this many times as long
+/// as others.
 const URGENT_TURNS: u32 = 8;
 
 /// The kind of ours with the runtime's default of 256 KiB of stack, where new stacks count. All
@@ -342,7 +342,7 @@ struct Plans<'a> {
 }
 
 impl Plans<'_> {
-    /// Its program, if somebody wants to see its rows.
+    /// Its program, if its rows are asked for.
     fn go(&self) -> Option<Go> {
         let go = self.own("go", None);
         if !BENCHES.iter().any(|bench| self.is_asked(bench, &go)) {
@@ -411,7 +411,7 @@ impl Plans<'_> {
         }
     }
 
-    /// Whether somebody wants to see a row of this side, were there one.
+    /// Whether a row of this side would be asked for, were there one.
     fn is_asked(&self, bench: &Bench, side: &Side) -> bool {
         let takes = |params: &Params| {
             self.options

@@ -1,5 +1,5 @@
-//! The children of a side: one for what it does by itself, two for a server and the load against
-//! it.
+//! The children of a side: one for the work that it does by itself, two for a server and the load
+//! against it.
 
 use super::load::{Load, Outcome};
 use super::request::{Address, Figures, Request, Task};
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_foreign_program_gets_the_bare_request() {
-        // It answers with a request that has what figures have, too.
+        // It answers with a request that has the members of figures, too.
         let script = r#"echo "$0" | sed 's/}$/,"operations":7,"before":0,"peak":0}/'"#;
         let shell = Program {
             file: "/bin/sh".into(),

@@ -1,5 +1,5 @@
-//! What is asked of a child process, how often it does it, and what it answers. `peers/main.go`
-//! does the same for Go.
+//! The request to a child process, how often it does the work, and its answer. `peers/main.go` does
+//! the same for Go.
 //!
 //! A request is one argument and an answer is one line, both JSON. The child that serves answers
 //! with its port, and serves until it is killed.
@@ -38,7 +38,7 @@ pub(super) enum Work {
     Serve,
 }
 
-/// What a child is to do.
+/// The work of a child.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Request {
     pub(super) case: String,
@@ -51,7 +51,7 @@ pub(super) struct Request {
     pub(super) nanos: u64,
 }
 
-/// What a child found.
+/// The findings of a child.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Figures {
     pub(super) operations: u64,
@@ -76,7 +76,7 @@ pub(super) enum Task {
     Load(Load),
 }
 
-/// What a child process does: `task` is what [`super::run`] gave it as an argument.
+/// The body of a child process: `task` is the argument that [`super::run`] gave it.
 pub fn child(task: &str) -> Result<()> {
     match serde_json::from_str(task).context("this command is for `umcg bench rt` itself")? {
         Task::Load(load) => answer(&load::run(&load)?),
@@ -170,7 +170,7 @@ fn measured(
     Ok((operations, took))
 }
 
-/// The same for what cannot be done in part.
+/// The same for work that cannot be done in part.
 fn repeated(
     budget: Duration,
     mut once: impl FnMut() -> Result<Duration>,
@@ -214,8 +214,7 @@ mod tests {
 
     #[test]
     fn every_side_does_all_its_work() {
-        // may has one runtime in a process, so its number of servers is that of whoever comes
-        // first.
+        // may has one runtime in a process, so its number of servers is that of the first caller.
         for (case, servers) in [
             ("umcg light", 1),
             ("umcg light", 2),

@@ -1,6 +1,6 @@
-//! What a runtime has to do in each of the benches. Every method does its work once and says how
-//! long that took; how often it is called is decided in one place for all of them
-//! ([`super::request`]), and what the work is stands in one place for all that have stacks
+//! The work of a runtime in each of the benches. Every method does its work once and returns how
+//! long that took. How often it is called is decided in one place for all of them
+//! ([`super::request`]), and the work stands in one place for all that have stacks
 //! ([`super::stackful`]).
 
 use anyhow::Result;
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 /// A runtime that was started in this process.
 pub(super) trait Side {
-    /// So many workers, each of which yields so many times.
+    /// This many workers, each of which yields this many times.
     fn yields(&self, workers: usize, each: u64) -> Result<Duration>;
 
-    /// A token goes round so many workers; each waits for it and hands it on. The time is that of
+    /// A token goes round this many workers; each waits for it and hands it on. The time is that of
     /// the hops alone.
     fn ring(&self, workers: usize, hops: u64) -> Result<Duration>;
 
@@ -22,14 +22,14 @@ pub(super) trait Side {
     /// A tree of workers, ten children each, that adds up the numbers of its leaves.
     fn skynet(&self, leaves: u64) -> Result<Duration>;
 
-    /// So many workers that sleep, all at once.
+    /// This many workers that sleep, all at once.
     fn sleepers(&self, workers: u64, nap: Duration) -> Result<Duration>;
 
     /// Fibonacci by fork and join: a worker for every addition, none is too small.
     fn fib(&self, n: u64) -> Result<Duration>;
 
-    /// Echoes what comes in on TCP, beside so many workers that do nothing but [`compute`]. Says
-    /// the port, and returns only if it fails.
+    /// Echoes the bytes that come in on TCP, beside this many workers that do nothing but
+    /// [`compute`]. Prints the port, and returns only if it fails.
     fn serve(&self, batch: usize, ready: Ready) -> Result<()>;
 }
 
@@ -61,13 +61,13 @@ impl Subtree {
         }
     }
 
-    /// What the whole tree must come to.
+    /// The sum of the whole tree.
     pub(super) fn expected(leaves: u64) -> u64 {
         leaves * (leaves - 1) / 2
     }
 }
 
-/// What `fib` must come to.
+/// The result of `fib`.
 pub(super) fn fibonacci(n: u64) -> u64 {
     (0..n).fold((0, 1), |(a, b), _| (b, a + b)).0
 }

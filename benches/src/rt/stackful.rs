@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// What a runtime with stacks offers.
+/// The operations of a runtime with stacks.
 pub(super) trait Stackful: Sync + 'static {
     type Join<T: Send + 'static>;
     type Handle: Clone + Send + Sync + 'static;
@@ -204,10 +204,10 @@ fn ring<S: Stackful>(workers: usize, hops: u64) -> Duration {
     Duration::from_nanos(took.load(Relaxed))
 }
 
-/// One worker of the ring. Whoever takes the last hop says so; then the token goes round once more,
-/// to end the others.
+/// One worker of the ring. The worker that takes the last hop says so; then the token goes round
+/// once more, to end the others.
 ///
-/// The token is all that is shared, and parking orders whatever else there is: Relaxed will do.
+/// The token is all that is shared, and parking orders everything else: Relaxed will do.
 fn pass_on<S: Stackful>(here: &Place<S::Handle>, there: &AtomicU64, end: impl Fn()) {
     let wait = || loop {
         match here.token.load(Relaxed) {

@@ -29,7 +29,7 @@ impl Tokio {
         ))
     }
 
-    /// As a task: what `block_on` itself runs is not on a worker thread.
+    /// As a task: `block_on` does not run its own future on a worker thread.
     fn enter<T: Send + 'static>(
         &self,
         body: impl Future<Output = T> + Send + 'static,

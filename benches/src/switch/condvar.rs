@@ -1,4 +1,4 @@
-//! A mutex, a condition variable for each direction, and whose turn it is.
+//! A mutex, a condition variable for each direction, and a flag for whose turn it is.
 
 use super::pair::{HandOver, Party};
 use anyhow::Result;
@@ -67,10 +67,10 @@ impl HandOver for Condvar {
 impl Drop for Condvar {
     fn drop(&mut self) {
         for variable in [self.main.get(), self.worker.get()] {
-            // SAFETY: nobody waits any more: both threads are done.
+            // SAFETY: no thread waits any more: both threads are done.
             unsafe { libc::pthread_cond_destroy(variable) };
         }
-        // SAFETY: unlocked, and nobody will lock it again.
+        // SAFETY: unlocked, and no thread will lock it again.
         unsafe { libc::pthread_mutex_destroy(self.mutex.get()) };
     }
 }

@@ -31,7 +31,7 @@ impl Futex {
 #[inline(always)]
 fn futex(word: &AtomicU32, operation: libc::c_int, value: u32) {
     let operation = operation | libc::FUTEX_PRIVATE_FLAG;
-    // What it returns does not matter: the word says whose turn it is.
+    // Its result does not matter: the word says whose turn it is.
     // SAFETY: the word is valid for the whole call; no time limit is given.
     unsafe {
         libc::syscall(
@@ -55,7 +55,7 @@ impl HandOver for Futex {
     #[inline(always)]
     fn give(&self, to: Party) {
         let word = self.word(to);
-        // ORDERING(bench-futex.1): pairs with bench-futex.2, so that what was done before is seen.
+        // ORDERING(bench-futex.1): pairs with bench-futex.2, so that earlier changes are seen.
         word.store(1, Release);
         futex(word, libc::FUTEX_WAKE, 1);
     }

@@ -13,7 +13,7 @@
 //! | `uth` | two uths switch to each other |
 //!
 //! `cpus` is 1 (both kernel threads on one CPU) or 2 (one on each). Where one kernel thread does it
-//! all, 2 means that the home of the worker, if it has one, is on the other CPU. Nobody spins.
+//! all, 2 means that the home of the worker, if it has one, is on the other CPU. No thread spins.
 
 mod condvar;
 mod futex;

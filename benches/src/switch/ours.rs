@@ -12,7 +12,7 @@ const ID: WorkerId = WorkerId::from_index(1);
 /// How long a worker may take to register before something is wrong.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What either kind of worker does.
+/// The body of either kind of worker.
 #[inline(always)]
 fn give_back(stop: &AtomicBool) {
     // The switches order this load after the store that precedes the last one.

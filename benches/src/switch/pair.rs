@@ -1,4 +1,4 @@
-//! What the sides with two kernel threads share: the loops of both, and their clean end.
+//! The common part of the sides with two kernel threads: the loops of both, and their clean end.
 
 use crate::harness::{Sample, cpu, measure};
 use anyhow::{Result, anyhow};
@@ -23,7 +23,7 @@ pub(super) trait HandOver: Sized + Sync {
     }
 }
 
-/// Who has control.
+/// The side that has control.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Party {
     Main,

@@ -21,7 +21,7 @@ fn pipe() -> Result<Ends> {
     // SAFETY: has room for two descriptors.
     let rc = unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) };
     ensure!(rc == 0, "pipe2: {}", io::Error::last_os_error());
-    // SAFETY: just opened, and nobody else's.
+    // SAFETY: just opened, and owned by this function only.
     let [read, write] = fds.map(|fd| File::from(unsafe { OwnedFd::from_raw_fd(fd) }));
     Ok(Ends { read, write })
 }

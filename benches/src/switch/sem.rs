@@ -58,7 +58,7 @@ impl HandOver for Sem {
 impl Drop for Sem {
     fn drop(&mut self) {
         for semaphore in [self.main.get(), self.worker.get()] {
-            // SAFETY: nobody waits any more: both threads are done.
+            // SAFETY: no thread waits any more: both threads are done.
             unsafe { libc::sem_destroy(semaphore) };
         }
     }

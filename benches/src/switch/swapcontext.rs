@@ -30,7 +30,7 @@ impl Two {
 /// The pointer comes in two halves, because `makecontext` passes ints.
 extern "C" fn worker(high: u32, low: u32) {
     let two = ((u64::from(high) << 32) | u64::from(low)) as *const Two;
-    // SAFETY: points to what `round_trips` keeps until nobody switches here any more.
+    // SAFETY: points to a context that `round_trips` keeps until no thread switches here any more.
     let two = unsafe { &*two };
     loop {
         two.to_main();
@@ -51,7 +51,7 @@ pub(super) fn round_trips(_worker_cpu: usize, budget: Duration) -> Result<Sample
         "getcontext: {}",
         std::io::Error::last_os_error()
     );
-    // SAFETY: filled by `getcontext`, and nobody else looks at it.
+    // SAFETY: filled by `getcontext`, and no other code looks at it.
     let filled = unsafe { &mut *context };
     filled.uc_stack.ss_sp = stack.as_mut_ptr().cast();
     filled.uc_stack.ss_size = stack.len();

@@ -1,6 +1,6 @@
 //! `umcg bench altsems`: a wakeup from one of many semaphores. The paper's Experiment 2, beside the
-//! program that it has for semaphores that cannot do that; and what one costs that need not wait,
-//! and one that must.
+//! paper's program for semaphores that cannot do that; and the cost of one that need not wait, and
+//! of one that must.
 
 use super::choice::{self, Many};
 use super::critical::{steps, waste};
@@ -122,7 +122,7 @@ fn work(request: &Request) -> Result<Answer> {
 
 /// Many locks, of which one is as good as another.
 trait Locks: Sized + Send + Sync + 'static {
-    /// What one of those who take part keeps.
+    /// The data of one party.
     type Own<'a>;
 
     fn new(count: usize) -> Result<Self>;
@@ -179,8 +179,8 @@ impl Many for Altsems {
     }
 }
 
-/// As the paper does it with what has no altsems (its Figure 22): whoever has the main semaphore
-/// tries the others in turn, and keeps it until he is done.
+/// As the paper does it with semaphores that have no altsems (its Figure 22): the holder of the
+/// main semaphore tries the others in turn, and keeps it until it is done.
 struct OneByOne<S> {
     main: S,
     others: Vec<S>,

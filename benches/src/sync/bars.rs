@@ -1,12 +1,12 @@
-//! What is asked of us: a column that says for a row what it is to reach, and whether it has.
+//! Our targets: a column that gives the figure that a row is to reach, and whether it has.
 
 use crate::harness::{Better, Report, Row, number};
 
 /// One demand on rows of ours.
 pub(super) struct Bar {
     pub(super) metric: &'static str,
-    /// What their parameters must have: values alone of those that are words, else with their
-    /// names.
+    /// The parameters that the rows must have: values alone of those that are words, else with
+    /// their names.
     pub(super) rows: &'static [&'static str],
     pub(super) limit: Limit,
 }
@@ -30,7 +30,7 @@ impl Bar {
         row.case == "umcg" && row.metric == self.metric && self.rows.iter().all(has)
     }
 
-    /// None if nobody is there to compare with.
+    /// None if there is no peer to compare with.
     fn verdict(&self, report: &Report, row: &Row) -> Option<String> {
         let better = |one: f64, other: f64| {
             if row.better == Better::Lower {

@@ -9,15 +9,15 @@ use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// So many words. The first says which message it is.
+/// This many words. The first says which message it is.
 pub(super) type Message<const W: usize> = [u64; W];
 
-/// For messages of so many words; many may have either end.
+/// For messages of this many words; many may have either end.
 pub(super) trait Channel<const W: usize>: 'static {
     type Sender: Clone + Send + Sync + 'static;
     type Receiver: Clone + Send + Sync + 'static;
 
-    /// With room for about so many.
+    /// With room for about this many.
     fn new(capacity: usize) -> Result<(Self::Sender, Self::Receiver)>;
     fn send(sender: &Self::Sender, message: Message<W>);
     fn receive(receiver: &Self::Receiver) -> Message<W>;
@@ -67,7 +67,7 @@ channel! {
     Flume, flume, bounded
 }
 
-/// The kernel's, one way. Its capacity is 64 KiB, whatever one asks for.
+/// The kernel's, one way. Its capacity is 64 KiB, whatever size is asked for.
 pub(super) struct Pipe;
 
 impl<const W: usize> Channel<W> for Pipe {
@@ -79,13 +79,13 @@ impl<const W: usize> Channel<W> for Pipe {
         // SAFETY: has room for two descriptors.
         let rc = unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) };
         ensure!(rc == 0, "pipe2: {}", last());
-        // SAFETY: just opened, and nobody else's.
+        // SAFETY: just opened, and owned by this function only.
         let [read, write] = fds.map(|fd| Arc::new(unsafe { OwnedFd::from_raw_fd(fd) }));
         Ok((write, read))
     }
 
-    /// A message is not larger than what a pipe keeps together, so all of it is written, or read,
-    /// at once.
+    /// A message is small enough for a pipe to keep together, so all of it is written, or read, at
+    /// once.
     #[inline(always)]
     fn send(sender: &Self::Sender, message: Message<W>) {
         // SAFETY: readable, and of this size.
@@ -118,7 +118,7 @@ impl<const W: usize> Channel<W> for Pipe {
 /// POSIX's message queues.
 pub(super) struct Queue;
 
-/// What anybody may ask for.
+/// The most messages that an unprivileged process may ask for.
 const FEW: libc::c_long = 10;
 
 /// One that has no name any more.
@@ -136,7 +136,7 @@ fn queue(capacity: libc::c_long, size: usize) -> Result<OwnedFd> {
     // SAFETY: a name with its end, and attributes, as a new queue needs them.
     let queue: RawFd = unsafe { libc::mq_open(name.as_ptr(), flags, 0o600, &raw mut attributes) };
     ensure!(queue >= 0, "mq_open: {}", last());
-    // SAFETY: on Linux it is a descriptor, just opened, and nobody else's.
+    // SAFETY: on Linux it is a descriptor, just opened, and owned by this function only.
     let queue = unsafe { OwnedFd::from_raw_fd(queue) };
     // SAFETY: a name with its end.
     unsafe { libc::mq_unlink(name.as_ptr()) };

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// So much is put into one before it is taken again. As many fit.
+/// This many are put into one before any is taken again. As many fit.
 pub(super) const BATCH: u64 = 32;
 
 /// Many that one can put something into. They stay for ever: a child process has few of them.
 pub(super) trait Many: Sized + Sync + 'static {
-    /// Who takes, with what it keeps between two times.
+    /// The taker, with the state that it keeps between two takings.
     type Taker;
 
     fn new(count: usize) -> Result<Self>;
@@ -47,7 +47,7 @@ impl Order {
     }
 }
 
-/// One of them has something, the others have not: what it takes to take it.
+/// One of them has something, the others have not: the cost of taking it.
 pub(super) fn ready<F: Flow, M: Many>(request: &Request) -> Result<Answer> {
     let (flow, count, budget) = (F::new(1)?, request.number("k")?, request.budget());
     let many: &'static M = Box::leak(Box::new(M::new(count)?));
@@ -69,7 +69,7 @@ pub(super) fn ready<F: Flow, M: Many>(request: &Request) -> Result<Answer> {
 }
 
 /// Batches of [`BATCH`] that are timed by ticks, as reading another clock would take as long as
-/// some of what is measured. The first eighth of the time warms up.
+/// some of the measured operations. The first eighth of the time warms up.
 pub(super) struct Batches {
     clock: Clock,
     start: Instant,
@@ -128,7 +128,7 @@ pub(super) fn blocking<F: Flow, M: Many>(request: &Request) -> Result<Answer> {
         let mut taker = there.taker();
         loop {
             let index = M::take(&mut taker);
-            // What came with it is seen.
+            // The data that came with it are seen.
             if is_over.load(Relaxed) {
                 return;
             }

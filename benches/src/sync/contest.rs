@@ -9,19 +9,19 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Many that want the same thing at once, over and over, until the time is up. Who has it looks at
-/// the clock now and then: nobody else has to get a CPU for that.
+/// Many that want the same thing at once, over and over, until the time is up. The holder looks at
+/// the clock now and then: no other thread has to get a CPU for that.
 pub(super) struct Contest {
     counter: Counter,
     there: AtomicUsize,
     is_over: AtomicBool,
     budget: Duration,
     start: OnceLock<Instant>,
-    /// How often somebody had it, and how long that took.
+    /// How often it was held, and how long that took.
     end: OnceLock<(u64, Duration)>,
 }
 
-/// So often somebody has it before the clock is looked at.
+/// It is held this often before the clock is looked at.
 const CLOCK: u64 = 64;
 
 impl Contest {
@@ -41,13 +41,13 @@ impl Contest {
         self.there.fetch_add(1, Relaxed);
     }
 
-    /// By who keeps it from all others: waits until they have asked for it, and begins.
+    /// By the thread that keeps it from all others: waits until they have asked for it, and begins.
     pub(super) fn begin(&self, count: usize) {
         settle(&self.there, count);
         self.start.get_or_init(Instant::now);
     }
 
-    /// By who has it. False if that was the last time.
+    /// By the holder. False if that was the last time.
     #[inline(always)]
     pub(super) fn turn(&self) -> bool {
         let count = self.counter.get() + 1;

@@ -10,10 +10,10 @@ use std::arch::asm;
 use std::iter::repeat_with;
 use std::sync::Arc;
 
-/// What a critical section is long in the graphs of ratios.
+/// The lengths of critical sections in the graphs of ratios.
 const BETA_SECTION: u64 = 1000;
 
-/// Work of so many steps, of which one takes a cycle: it begins when the one before has ended.
+/// Work of this many steps, of which one takes a cycle: it begins when the one before has ended.
 #[inline(never)]
 pub(super) fn waste(steps: u64) {
     let mut left = steps;

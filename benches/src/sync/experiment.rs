@@ -12,8 +12,8 @@ use std::time::Duration;
 
 /// A child that has not answered so long after it had to is given up.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The papers' rounds of each process: so often each does in a turn what is measured operation by
-/// operation, if a case gets a second.
+/// The papers' rounds of each process: in a turn each repeats this often the work that is measured
+/// operation by operation, if a case gets a second.
 const ROUNDS: f64 = 1000.0;
 const FEWEST: u64 = 10;
 /// A turn of the usual length, in seconds.
@@ -32,7 +32,7 @@ pub(super) struct Experiment {
 }
 
 impl Experiment {
-    /// Whether somebody wants to see a row of this side with some of these parameters.
+    /// Whether a row of this side with some of these parameters is asked for.
     fn is_asked<'a>(
         &self,
         side: &Side,
@@ -44,7 +44,7 @@ impl Experiment {
     }
 }
 
-/// What the parameters are chosen from.
+/// The values from which the parameters are chosen.
 pub(super) struct Grid {
     pub(super) most_cpus: usize,
     pub(super) small: bool,
@@ -75,7 +75,7 @@ pub(super) type Inability = (fn(&Params) -> bool, &'static str);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Side {
     pub(super) case: &'static str,
-    /// What tells it from others of that name.
+    /// The parameters that tell it from others of that name.
     pub(super) variant: &'static [(&'static str, &'static str)],
     pub(super) cannot: Option<Inability>,
 }
@@ -107,7 +107,7 @@ impl Side {
         }
     }
 
-    /// The case, and what tells it from others of that name.
+    /// The case, and the parameters that tell it from others of that name.
     fn label(&self) -> String {
         let words = self.variant.iter().map(|(_, word)| *word);
         [self.case]
@@ -130,7 +130,7 @@ impl Side {
     }
 }
 
-/// What the turns of a case have measured operation by operation.
+/// The figures that the turns of a case have measured operation by operation.
 struct Measured {
     case: &'static str,
     params: Params,
@@ -259,7 +259,7 @@ impl<'a> Maker<'a> {
         })
     }
 
-    /// What was measured operation by operation, to the rows that it belongs to.
+    /// The figures that were measured operation by operation, to the rows that they belong to.
     pub(super) fn put_boxes(&self, report: &mut Report) {
         for row in &mut report.rows {
             let is_its = |other: &&Measured| {

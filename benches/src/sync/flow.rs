@@ -1,4 +1,4 @@
-//! Who does the work: kernel threads, or light workers of our runtime.
+//! The flows that do the work: kernel threads, or light workers of our runtime.
 
 use super::request::Request;
 use anyhow::{Result, anyhow};
@@ -12,15 +12,15 @@ use umcg::sync::Semaphore;
 /// A kind of thread.
 pub(super) trait Flow: Sized + 'static {
     type Join<T: Send + 'static>;
-    /// What several wait at until all of them may begin. Nobody spins there.
+    /// A gate at which several wait until all of them may begin. No thread spins there.
     type Gate: Default + Send + Sync + 'static;
 
-    /// For so many CPUs.
+    /// For this many CPUs.
     fn new(cpus: usize) -> Result<Self>;
     fn start<T: Send + 'static>(&self, body: impl FnOnce() -> T + Send + 'static) -> Self::Join<T>;
     fn join<T: Send + 'static>(join: Self::Join<T>) -> Result<T>;
     fn pass(gate: &Self::Gate);
-    /// Lets so many pass, of which none has yet.
+    /// Lets this many pass, of which none has yet.
     fn open(gate: &Self::Gate, count: usize);
 }
 
@@ -94,7 +94,7 @@ impl Flow for Workers {
     }
 }
 
-/// `count` threads of this kind that begin together, and what they return.
+/// `count` threads of this kind that begin together, and their results.
 pub(super) fn together<F: Flow, T: Send + 'static>(
     request: &Request,
     count: usize,
@@ -116,7 +116,7 @@ pub(super) fn together<F: Flow, T: Send + 'static>(
     joins.into_iter().map(F::join).collect()
 }
 
-/// Waits until so many are there, and a moment longer: what follows their saying so.
+/// Waits until this many are there, and a moment longer, for the steps that follow their saying so.
 pub(super) fn settle(there: &AtomicUsize, count: usize) {
     while there.load(Relaxed) < count {
         thread::sleep(Duration::from_micros(200));
@@ -138,7 +138,7 @@ mod tests {
         );
         let (seen_there, short) = (Arc::clone(&seen), Arc::clone(&is_short));
         let indices = together::<F, usize>(&request, 20, move |index| {
-            // Whoever has passed the gate finds that all others are there.
+            // A thread that has passed the gate finds that all others are there.
             short.fetch_or(seen_there.fetch_add(1, Relaxed) >= 20, Relaxed);
             index
         });

@@ -1,4 +1,4 @@
-//! What excludes others, of every origin: semaphores with one wakeup, and mutexes.
+//! Locks of every origin: semaphores with one wakeup, and mutexes.
 
 use super::semaphores::Semaphore;
 use anyhow::Result;
@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError, TryLockError};
 pub(super) trait Lock: Sized + Send + Sync + 'static {
     fn new() -> Result<Self>;
     fn with<R>(&self, body: impl FnOnce() -> R) -> R;
-    /// None if somebody else is at it.
+    /// None if another thread holds it.
     fn try_with<R>(&self, body: impl FnOnce() -> R) -> Option<R>;
 }
 
@@ -151,12 +151,13 @@ impl Lock for Pthread {
 
 impl Drop for Pthread {
     fn drop(&mut self) {
-        // SAFETY: nobody uses it any more.
+        // SAFETY: no thread uses it any more.
         unsafe { libc::pthread_mutex_destroy(self.0.get()) };
     }
 }
 
-/// The paper's test-and-set: who cannot have it looks again, and lets others run now and then.
+/// The paper's test-and-set: a thread that cannot have it looks again, and lets others run now and
+/// then.
 pub(super) struct Spin(AtomicBool);
 
 /// So often it looks before that.
@@ -170,7 +171,7 @@ impl Lock for Spin {
     #[inline(always)]
     fn with<R>(&self, body: impl FnOnce() -> R) -> R {
         let mut looks = 0;
-        // ORDERING(bench-spin.1): Acquire, pairs with bench-spin.2: what the last holder did is
+        // ORDERING(bench-spin.1): Acquire, pairs with bench-spin.2: the last holder's changes are
         // seen.
         while self.0.swap(true, Acquire) {
             looks += 1;
@@ -202,18 +203,18 @@ impl Lock for Spin {
 #[derive(Default)]
 pub(super) struct Counter(UnsafeCell<u64>);
 
-// SAFETY: a number; who changes it has the lock that it belongs to.
+// SAFETY: a number; a thread that changes it has the lock that it belongs to.
 unsafe impl Sync for Counter {}
 
 impl Counter {
-    /// By who has the lock.
+    /// By the holder of the lock.
     #[inline(always)]
     pub(super) fn get(&self) -> u64 {
-        // SAFETY: alive, and nobody else changes it now.
+        // SAFETY: alive, and no other thread changes it now.
         unsafe { self.0.get().read_volatile() }
     }
 
-    /// By who has the lock.
+    /// By the holder of the lock.
     #[inline(always)]
     pub(super) fn set(&self, value: u64) {
         // SAFETY: as above.

@@ -2,10 +2,10 @@
 //! of libraries and of other runtimes.
 //!
 //! Each turn of each side is a child process that does one piece of work, on as many CPUs as `cpus`
-//! says, and answers with one line (`request`). What the sides of an experiment have in common
-//! stands once: what a lock, a semaphore, a channel, a choice is to be able to do are traits, who
-//! does it is one more (`flow`: kernel threads or workers of ours), and the loops that are measured
-//! are generic over both. Tasks of tokio cannot run the same lines, so they have their own
+//! says, and answers with one line (`request`). The common parts of the sides of an experiment
+//! stand once. Traits say what a lock, a semaphore, a channel, a choice can do. One more trait
+//! stands for the flows that do it (`flow`: kernel threads or workers of ours), and the measured
+//! loops are generic over both. Tasks of tokio cannot run the same lines, so they have their own
 //! (`tasks`); so has Go (`peers/main.go`).
 //!
 //! Where the papers measure every operation by itself, so do we: a child then answers with
@@ -45,7 +45,7 @@ pub struct Bench {
     /// How those of its rows are drawn that have boxes.
     pub graphs: &'static [Graph],
     experiments: &'static [Experiment],
-    /// What a child does.
+    /// The work of a child.
     work: fn(&Request) -> Result<Answer>,
 }
 

@@ -1,4 +1,4 @@
-//! What a child is asked, and what it answers. `peers/main.go` does the same for Go.
+//! The request to a child, and its answer. `peers/main.go` does the same for Go.
 
 use super::BENCHES;
 use crate::harness::{Params, Spread, answer, ticks};
@@ -21,7 +21,7 @@ pub(super) struct Request {
     pub(super) times: u64,
 }
 
-/// What came of it; one line, in JSON.
+/// The results; one line, in JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Answer {
     /// One for each metric of the experiment.
@@ -121,8 +121,8 @@ impl Clock {
         }
     }
 
-    /// Both clocks at once: of some readings the one in which least time went by, since whatever
-    /// comes between the two is taken for a part of each tick.
+    /// Both clocks at once: of some readings the one in which least time went by, since anything
+    /// that comes between the two is taken for a part of each tick.
     fn read() -> (Instant, u64) {
         let reading = |_| {
             let now = (Instant::now(), ticks());
@@ -142,8 +142,8 @@ impl Clock {
     }
 }
 
-/// What a child process does: `task` is what [`Bench::run`](super::Bench::run) gave it as an
-/// argument.
+/// The body of a child process: `task` is the argument that [`Bench::run`](super::Bench::run) gave
+/// it.
 pub fn child(task: &str) -> Result<()> {
     let request: Request =
         serde_json::from_str(task).context("this command is for `umcg bench` itself")?;
@@ -158,8 +158,8 @@ pub fn child(task: &str) -> Result<()> {
 }
 
 /// Has the kernel keep this process's objects of interprocess communication apart, so that none is
-/// left in the system however the process ends. Where that is not allowed they are removed by who
-/// made them, unless it is killed.
+/// left in the system however the process ends. Where that is not allowed their maker removes them,
+/// unless it is killed.
 fn private_objects() {
     // SAFETY: plain system call.
     if unsafe { libc::unshare(libc::CLONE_NEWIPC) } != 0 {

@@ -100,7 +100,7 @@ const BLOCKING_COLUMNS: &[(&str, Column)] = &[
     ("bar", blocking_bar),
 ];
 
-/// What one more to wait for costs: to wait for it, twice in a round, and to leave it again.
+/// The cost of one more to wait for: to wait for it, twice in a round, and to leave it again.
 fn each_object(report: &Report, row: &Row) -> Option<f64> {
     let count = |row: &Row| row.params.get("k")?.as_u64();
     let is_fewest = |other: &&Row| {
@@ -160,7 +160,7 @@ const REGISTRATION: f64 = 15.0;
 
 fn blocking_bar(report: &Report, row: &Row) -> Option<String> {
     let word = |key: &str| row.params.get(key).and_then(Value::as_str);
-    // What acquire_any does always, and a set never.
+    // The steps that acquire_any does always, and a set never.
     let enters_all = report.bench == "altsems" || matches!(word("object"), Some("list" | "macro"));
     let is_asked = row.case == "umcg" && word("kind") == Some("worker") && enters_all;
     let registration = each_object(report, row).filter(|_| is_asked);

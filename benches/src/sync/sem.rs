@@ -1,6 +1,6 @@
-//! `umcg bench sem`: semaphores and mutexes. What one costs that nobody else wants, one that all
-//! want, one that is handed over; and the experiments of the semaphore paper with a simple mutex:
-//! its Experiment 1, and the increments of its Figure 11.
+//! `umcg bench sem`: semaphores and mutexes. The cost of one without contention, of one that all
+//! want, of one that is handed over; and the experiments of the semaphore paper with a simple
+//! mutex: its Experiment 1, and the increments of its Figure 11.
 
 use super::bars::{self, Bar, Limit::*};
 use super::contest::contended;
@@ -84,7 +84,7 @@ const SEMAPHORES: &[Side] = &[
     Side::new("go"),
 ];
 
-/// The paper's two, ours and standard, and what today's C library has.
+/// The paper's two, ours and standard, and those of today's C library.
 const PAPERS: &[Side] = &[
     WORKER,
     THREAD,
@@ -278,7 +278,7 @@ const fn section(
     }
 }
 
-/// For what is measured operation by operation.
+/// For the experiments that are measured operation by operation.
 pub(super) const fn boxes(title: &'static str, metric: &'static str) -> Section {
     const QUARTERS: &[(&str, Column)] = &[
         ("quarter below", |_, row| Some(number(row.tukey?.q1))),
@@ -376,7 +376,7 @@ fn bar(report: &Report, row: &Row) -> Option<String> {
     bars::verdict(BARS, report, row)
 }
 
-/// Calls a function that is generic over who does it and over the lock.
+/// Calls a function that is generic over the flow and over the lock.
 macro_rules! with_lock {
     ($work:ident, $request:expr $(, $more:expr)*) => {
         match $request.side() {
@@ -465,7 +465,7 @@ fn hand_over<F: Flow, S: Semaphore>(request: &Request) -> Result<Answer> {
     let answering = flow.start(move || {
         loop {
             other.there.down();
-            // What came with the wakeup is seen.
+            // The data that came with the wakeup are seen.
             if other.stop.load(Relaxed) {
                 return;
             }

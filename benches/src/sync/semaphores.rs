@@ -11,7 +11,7 @@ pub(super) fn last() -> io::Error {
     io::Error::last_os_error()
 }
 
-/// Can be raised and lowered by anybody.
+/// Can be raised and lowered by any thread.
 pub(super) trait Semaphore: Sized + Send + Sync + 'static {
     fn new(wakeups: u32) -> Result<Self>;
     fn down(&self);
@@ -88,7 +88,7 @@ impl Semaphore for SemT {
 
 impl Drop for SemT {
     fn drop(&mut self) {
-        // SAFETY: initialised, and nobody uses it any more.
+        // SAFETY: initialised, and no thread uses it any more.
         unsafe { libc::sem_destroy(self.0.get()) };
     }
 }
@@ -143,7 +143,7 @@ impl Semaphore for SysV {
 
 impl Drop for SysV {
     fn drop(&mut self) {
-        // SAFETY: nobody uses it any more.
+        // SAFETY: no thread uses it any more.
         unsafe { libc::semctl(self.0, 0, libc::IPC_RMID) };
     }
 }
@@ -153,7 +153,7 @@ pub(super) fn eventfd(wakeups: u32, flags: libc::c_int) -> Result<OwnedFd> {
     // SAFETY: plain system call.
     let fd = unsafe { libc::eventfd(wakeups, libc::EFD_SEMAPHORE | libc::EFD_CLOEXEC | flags) };
     ensure!(fd >= 0, "eventfd: {}", last());
-    // SAFETY: just opened, and nobody else's.
+    // SAFETY: just opened, and owned by this function only.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

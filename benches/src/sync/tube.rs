@@ -177,7 +177,7 @@ fn bar(report: &Report, row: &Row) -> Option<String> {
     bars::verdict(BARS, report, row)
 }
 
-/// Calls a function that is generic over who does it, the channel, and the words of a message.
+/// Calls a function that is generic over the flow, the channel, and the words of a message.
 macro_rules! with_channel {
     ($work:ident, $request:expr, $words:literal) => {
         match (&*$request.case, $request.word("kind")) {
@@ -211,7 +211,7 @@ fn work(request: &Request) -> Result<Answer> {
 /// A message that tells a ponger or a consumer to end.
 pub(super) const STOP: u64 = u64::MAX;
 
-/// What a pinger has sent and got back: as much of everything, if nothing was lost or doubled.
+/// The sums of a pinger's sent and returned messages: equal, if nothing was lost or doubled.
 #[derive(Default)]
 pub(super) struct Tally {
     next: u64,
@@ -219,13 +219,13 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// The message to send next, from what was there before.
+    /// The message to send next, from the one before.
     #[inline(always)]
     pub(super) fn ping<const W: usize>(&mut self, message: &mut Message<W>) {
         self.next += 1;
         message[0] = self.next;
         self.balance = self.balance.wrapping_add(self.next);
-        // All of it is to be sent, whatever is in it.
+        // All of it is to be sent, with any contents.
         black_box(message);
     }
 
@@ -239,7 +239,7 @@ impl Tally {
     }
 }
 
-/// What the pinger found.
+/// The findings of the pinger.
 pub(super) struct Rounds {
     pub(super) nanos: f64,
     pub(super) each: Vec<f64>,
@@ -315,10 +315,10 @@ fn pinger<C: Channel<W>, const W: usize>(
     }
 }
 
-/// So many messages a producer sends before it looks at the clock.
+/// A producer sends this many messages before it looks at the clock.
 pub(super) const CLOCK: u64 = 256;
 
-/// What a producer or a consumer is done with: how many messages, their sum, and when.
+/// The end of a producer or a consumer: how many messages, their sum, and when.
 pub(super) struct Share {
     pub(super) count: u64,
     pub(super) sum: u64,

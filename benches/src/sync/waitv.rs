@@ -1,10 +1,10 @@
 //! `umcg bench waitv`: producers post to one of many objects, and each consumer waits for whichever
 //! comes first; the scenario of the patches that brought FUTEX_WAIT_MULTIPLE to Linux.
 //!
-//! Each object counts. A producer must have a credit for what it posts, and there are as many as
-//! producers: a consumer gives one back for what it has taken. So a cycle of one producer and one
-//! consumer is a hand-over there and back; and more of them contend for the objects, without
-//! running ahead of each other.
+//! Each object counts. A producer must have a credit for each thing it posts, and there are as many
+//! credits as producers: a consumer gives one back for each thing it has taken. So a cycle of one
+//! producer and one consumer is a hand-over there and back; and more of them contend for the
+//! objects, without running ahead of each other.
 
 use super::Bench;
 use super::bars::{self, Bar, Limit::*};
@@ -162,7 +162,7 @@ fn cycles<F: Flow, M: Many>(request: &Request) -> Result<Answer> {
         let mut taker = items.taker();
         loop {
             M::take(&mut taker);
-            // What came with it is seen.
+            // The data that came with it are seen.
             if is_over.load(Relaxed) {
                 return (count, start.elapsed());
             }
@@ -194,8 +194,8 @@ impl Word {
 
     #[inline(always)]
     fn add(&self) {
-        // ORDERING(bench-item.1): Release, pairs with bench-item.2: who takes it sees what was done
-        // before.
+        // ORDERING(bench-item.1): Release, pairs with bench-item.2: the taker sees the earlier
+        // changes.
         self.0.fetch_add(1, Release);
     }
 
@@ -216,7 +216,7 @@ impl Word {
     }
 }
 
-/// Ours: words, and what a waiter has of them.
+/// Ours: words, and a waiter's handles of them.
 struct Ours<W>(Box<[Word]>, PhantomData<fn() -> W>);
 
 /// How a waiter waits for words until one is not 0.
@@ -286,7 +286,7 @@ impl<W: Waits> Many for Ours<W> {
 /// The kernel's futexes and `futex_waitv`.
 struct Kernels(Box<[Word]>);
 
-/// What `futex_waitv` is told of a word.
+/// The entry for a word that `futex_waitv` gets.
 #[repr(C)]
 struct Waitv {
     value: u64,
@@ -353,7 +353,7 @@ impl Many for Kernels {
             if let Some(index) = all.0.iter().position(Word::take) {
                 return index;
             }
-            // SAFETY: entries that say what words of ours to compare.
+            // SAFETY: entries that name words of ours to compare.
             unsafe {
                 libc::syscall(
                     libc::SYS_futex_waitv,
@@ -454,7 +454,7 @@ impl Many for Epolled {
         // SAFETY: plain system call.
         let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
         assert!(fd >= 0, "epoll_create1: {}", last());
-        // SAFETY: just opened, and nobody else's.
+        // SAFETY: just opened, and owned by this function only.
         let set = unsafe { OwnedFd::from_raw_fd(fd) };
         for (index, member) in self.0.0.iter().enumerate() {
             let mut event = libc::epoll_event {

@@ -1,5 +1,5 @@
-//! What every side runs: the same functions around a different switch, so that only the switch
-//! differs.
+//! The code that every side runs: the same functions around a different switch, so that only the
+//! switch differs.
 
 use super::{HUNDRED, Life};
 use crate::harness::{Sample, measure, time};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// Calls `switch`, at the bottom of four calls if `DEEP`.
 ///
-/// The closures passed in hold their values, not references to them: each further load stands
+/// The closures passed in hold their values, not references to them. Each further load stands
 /// between the switch and the address that the first return behind it goes to, and would be
 /// measured with it.
 #[inline(always)]
@@ -49,11 +49,11 @@ pub(super) fn rounds<T>(
     sample
 }
 
-/// How a side does what Tables 3 to 5 are about.
+/// How a side does the operations of Tables 3 to 5.
 pub(super) trait Lives {
     /// A context that can be switched to.
     type Context;
-    /// What is left of a deleted one.
+    /// The remains of a deleted one.
     type Kept;
     /// Makes a context with a stack that was never used.
     fn create(&mut self) -> Self::Context;

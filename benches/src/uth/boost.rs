@@ -23,7 +23,7 @@ pub(super) const SIDE: Side = Side {
 
 type FContext = *mut c_void;
 
-/// Who switched here, and what it passed.
+/// The context that switched here, and the value that it passed.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Transfer {
@@ -78,7 +78,7 @@ impl Stack {
 
 impl Drop for Stack {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new`; nobody switches to what is on it any more.
+        // SAFETY: mapped by `new`; no thread switches to a context on it any more.
         unsafe { libc::munmap(self.base, self.size) };
     }
 }
@@ -106,8 +106,8 @@ fn switches<const DEEP: bool>(contexts: usize, budget: Duration) -> Result<Sampl
     }))
 }
 
-/// One place of a ring: where its context is suspended, and who comes next. Who is switched to
-/// notes where the one before is.
+/// One place of a ring: where its context is suspended, and the next one. The context that is
+/// switched to notes where the one before is.
 struct Place {
     context: Cell<FContext>,
     next: Cell<*const Place>,
@@ -131,7 +131,7 @@ impl Place {
 }
 
 extern "C" fn walk<const DEEP: bool>(transfer: Transfer) {
-    // SAFETY: who switches here passes this context's place.
+    // SAFETY: a context that switches here passes this context's place.
     let place = unsafe { &*transfer.data.cast::<Place>() };
     place.arrived(transfer);
     loop {
@@ -173,7 +173,7 @@ struct Boost {
 extern "C" fn count(transfer: Transfer) {
     // SAFETY: `create_run_delete` passes the counter.
     unsafe { *transfer.data.cast::<u64>() += 1 };
-    // The end: nobody will come back.
+    // The end: no context will switch back here.
     // SAFETY: the main thread was suspended by the switch to here.
     unsafe { jump_fcontext(transfer.from, ptr::null_mut()) };
 }

@@ -53,8 +53,8 @@ impl Coro {
     fn make(&mut self, stack: DefaultStack) -> Context {
         let runs = &raw mut self.runs as usize;
         Context::with_stack(stack, move |_, ()| {
-            // SAFETY: runs inside `create_run_delete`, while `self` is there and nobody else looks
-            // at it.
+            // SAFETY: runs inside `create_run_delete`, while `self` is there and no other code
+            // looks at it.
             unsafe { *(runs as *mut u64) += 1 };
         })
     }

@@ -1,5 +1,5 @@
-//! The peer generator: what `may` stands on. It has no pool of its own; a finished generator is
-//! given a new function, and that is both its recycling and its re-initialisation.
+//! The peer generator: the base of `may`. It has no pool of its own; a finished generator is given
+//! a new function, and that is both its recycling and its re-initialisation.
 
 use super::body::{self, Lives, hop, rounds};
 use super::{Life, STACK, SWITCH_STACK, Side};
@@ -59,7 +59,7 @@ impl Gener {
 }
 
 fn count(runs: usize) {
-    // SAFETY: runs inside `create_run_delete`, while the owner is there and nobody else looks at
+    // SAFETY: runs inside `create_run_delete`, while the owner is there and no other code looks at
     // it.
     unsafe { *(runs as *mut u64) += 1 };
 }

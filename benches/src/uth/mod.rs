@@ -1,4 +1,4 @@
-//! `umcg bench uth`: what a context costs, in the tables of the UthLib paper, for each of its
+//! `umcg bench uth`: the cost of a context, in the tables of the UthLib paper, for each of its
 //! methods and beside today's peers.
 //!
 //! | metric | the paper's | what is measured |
@@ -32,7 +32,7 @@ use anyhow::Result;
 pub use paper::paper_tables;
 use std::time::Duration;
 
-/// Table 3, 4 and 5 are about so many contexts.
+/// Table 3, 4 and 5 are about this many contexts.
 const HUNDRED: usize = 100;
 /// Stacks of the contexts that are created, as in the paper.
 const STACK: usize = 64 * 1024;
@@ -107,7 +107,7 @@ pub const SECTIONS: &[Section] = &[
     },
 ];
 
-/// What a side can do. Everything that is timed is monomorphic: these are called once a turn.
+/// The operations of a side. Everything that is timed is monomorphic: these are called once a turn.
 struct Side {
     name: &'static str,
     shallow: Switches,
@@ -118,10 +118,10 @@ struct Side {
     life: fn(Duration) -> Result<Life>,
 }
 
-/// Switches between so many contexts for about so long; a switch is an operation.
+/// Switches between this many contexts for about this long; a switch is an operation.
 type Switches = fn(contexts: usize, budget: Duration) -> Result<Sample>;
 
-/// What [`LIFE`] is made of.
+/// The parts of [`LIFE`].
 #[derive(Default)]
 struct Life {
     create: Sample,

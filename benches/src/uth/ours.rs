@@ -34,7 +34,7 @@ const fn side<const METHOD: usize>(name: &'static str) -> Side {
 fn processor(method: usize) -> Result<Uth> {
     static INIT: Once = Once::new();
     INIT.call_once(|| {
-        // Somebody else in this process may have initialised the library: his stack size will do.
+        // Other code in this process may have initialised the library: its stack size will do.
         let _ = uth::init(Options {
             stack_size: STACK,
             ..Options::default()

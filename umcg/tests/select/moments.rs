@@ -209,8 +209,8 @@ fn the_lowest_of_those_that_are_there() {
     });
 }
 
-/// A caller that looks at two tubes without room stands in their queues for a moment. If it sends
-/// in that moment it has sent.
+/// A caller that looks at two tubes without room stands in their queues for a moment. A send to it
+/// in that moment succeeds.
 #[test]
 fn who_only_looks_may_be_served() {
     let tubes = [tube::<usize>(0), tube::<usize>(0)];

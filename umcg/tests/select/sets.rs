@@ -403,7 +403,7 @@ fn a_wait_that_panics_leaves_nothing_behind() {
     });
 }
 
-/// A forgotten operation stays where it stood, and is in no one's way when the object goes.
+/// A forgotten set stays where it stood, and is in no other waiter's way when the object goes.
 #[test]
 fn objects_outlive_forgotten_sets() {
     let semaphore = Semaphore::new(0);
@@ -426,7 +426,7 @@ fn objects_outlive_forgotten_sets() {
     let mut set = Set::new([receiver.receiving()]);
     assert_eq!(set.wait_timeout(Duration::from_millis(1)), None);
     forget(set);
-    // Some go untouched, others are used before.
+    // Some are dropped unused, others are used before.
     drop((semaphore, event));
     drop(guard);
     drop(mutex.lock());

@@ -28,7 +28,8 @@ static int watch(int set, int fd)
 	return epoll_ctl(set, EPOLL_CTL_ADD, fd, &event);
 }
 
-/* The listener does not block, so this takes whoever is waiting. Only the first server comes here.
+/* The listener does not block, so this takes all waiting connections. Only the first server comes
+ * here.
  */
 static void take(struct shared *shared)
 {

@@ -1,5 +1,5 @@
-// The Go side of `umcg bench sem | tube | select`: does one piece of work, says on standard output
-// what it found.
+// The Go side of `umcg bench sem | tube | select`: does one piece of work, and prints its findings
+// on standard output.
 package main
 
 import (
@@ -122,7 +122,7 @@ func spreadOf(values []float64) *spread {
 	return all
 }
 
-// A semaphore is a channel with room for one: who sends has it, who receives gives it back.
+// A semaphore is a channel with room for one: the sender has it, the receiver gives it back.
 type semaphore chan struct{}
 
 func uncontended(wanted request) answer {
@@ -230,8 +230,8 @@ func channels(count int) []chan int {
 	return all
 }
 
-// taker returns what takes from one of the channels: a select statement, or the package reflect
-// where there are more than one writes out.
+// taker returns the function that takes from one of the channels: a select statement, or the
+// package reflect where there are more than one writes out.
 func taker(all []chan int) func() int {
 	switch len(all) {
 	case 2:

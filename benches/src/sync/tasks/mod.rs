@@ -16,7 +16,7 @@ fn runtime(cpus: usize) -> Result<Runtime> {
     Ok(Builder::new_multi_thread().worker_threads(cpus).build()?)
 }
 
-/// As a task: what `block_on` itself runs is not on a worker thread.
+/// As a task: `block_on` does not run its own future on a worker thread.
 fn enter<T: Send + 'static>(
     runtime: &Runtime,
     body: impl Future<Output = T> + Send + 'static,
@@ -24,7 +24,7 @@ fn enter<T: Send + 'static>(
     Ok(runtime.block_on(runtime.spawn(body))?)
 }
 
-/// `harness::measure` for what is awaited.
+/// `harness::measure` for futures.
 macro_rules! measure {
     ($budget:expr, $count:ident => $batch:expr) => {{
         let mut pace = $crate::harness::Pace::new($budget);

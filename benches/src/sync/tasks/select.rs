@@ -97,7 +97,7 @@ fn answering<const K: usize>(request: &Request) -> Result<Answer> {
     let answering = runtime.spawn(async move {
         loop {
             let index = take(&mut there.receivers).await;
-            // What came with it is seen.
+            // The data that came with it are seen.
             if is_over.load(Relaxed) {
                 return there.receivers;
             }

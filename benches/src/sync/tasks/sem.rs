@@ -69,7 +69,7 @@ fn hand_over(request: &Request) -> Result<Answer> {
         let (here, there, stop) = &*other;
         loop {
             take(there).await.forget();
-            // What came with the permit is seen.
+            // The data that came with the permit are seen.
             if stop.load(Relaxed) {
                 return;
             }
