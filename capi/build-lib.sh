@@ -6,7 +6,7 @@
 #
 # The shared library is linked from the static one: a version script is not honoured on a Rust
 # cdylib. It stays loaded (nodelete): signals and the ends of threads have handlers in it, which
-# nobody takes back.
+# are never removed.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)

@@ -48,7 +48,7 @@ typedef struct umcg_sem {
 /* The name that it has in the paper. */
 typedef umcg_sem_t Sem;
 
-/* A strong semaphore with so many wakeups, at most 4,294,967,295, as in Sem tickets =
+/* A strong semaphore with this many wakeups, at most 4,294,967,295, as in Sem tickets =
  * UMCG_SEM_INIT(2); */
 /* clang-format off */
 #define UMCG_SEM_INIT(wakeups) {(uint32_t)(wakeups), NULL, 0}

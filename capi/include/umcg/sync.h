@@ -211,8 +211,8 @@ int umcg_rwlock_downgrade(umcg_rwlock_t *l);
  * a time may hold it so, beside plain readers. Otherwise as umcg_rwlock_rdlock,
  * umcg_rwlock_tryrdlock and umcg_rwlock_rdlock_until.
  *
- * Called from anywhere. May switch, but for umcg_rwlock_tryuplock. Only umcg_rwlock_uplock_until is
- * cancellable.
+ * Called from anywhere. May switch, except for umcg_rwlock_tryuplock. Only umcg_rwlock_uplock_until
+ * is cancellable.
  */
 int umcg_rwlock_uplock(umcg_rwlock_t *l);
 int umcg_rwlock_tryuplock(umcg_rwlock_t *l);
@@ -227,8 +227,8 @@ int umcg_rwlock_uplock_until(umcg_rwlock_t *l, uint64_t deadline_ns);
  * Fail with EPERM: the lock is not held by umcg_rwlock_uplock. umcg_rwlock_tryupgrade fails with
  * EBUSY: it would have to wait.
  *
- * Called from anywhere. May switch, but for umcg_rwlock_tryupgrade. Only umcg_rwlock_upgrade_until
- * is cancellable.
+ * Called from anywhere. May switch, except for umcg_rwlock_tryupgrade. Only
+ * umcg_rwlock_upgrade_until is cancellable.
  */
 int umcg_rwlock_upgrade(umcg_rwlock_t *l);
 int umcg_rwlock_tryupgrade(umcg_rwlock_t *l);

@@ -201,7 +201,7 @@ ssize_t umcg_tube_try_recv_many(Tube *t, void *p, size_t n);
  * Fail with NULL, and as umcg_tube_send, umcg_tube_send_until, umcg_tube_try_send; with EINVAL: the
  * tube is NULL, or has a capacity of 0; ENOMEM: no memory for a message.
  *
- * Called from anywhere. May switch, but for umcg_tube_try_reserve, and are cancellable then.
+ * Called from anywhere. May switch, except for umcg_tube_try_reserve, and are cancellable then.
  */
 void *umcg_tube_reserve(Tube *t);
 void *umcg_tube_reserve_until(Tube *t, uint64_t deadline_ns);
@@ -227,7 +227,7 @@ int umcg_tube_unreserve(Tube *t, void *p);
  * Fail with NULL, and as umcg_tube_recv, umcg_tube_recv_until, umcg_tube_try_recv; with ENOMEM: no
  * memory for a message.
  *
- * Called from anywhere. May switch, but for umcg_tube_try_recv_ref, and are cancellable then.
+ * Called from anywhere. May switch, except for umcg_tube_try_recv_ref, and are cancellable then.
  */
 void *umcg_tube_recv_ref(Tube *t);
 void *umcg_tube_recv_ref_until(Tube *t, uint64_t deadline_ns);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Cleanup handlers of thread workers that are preempted in them: like any other code of the
-   program's, since nobody holds a lock for them. Destructors of thread-specific data the C library
-   calls, so nobody is taken off in one. */
+/* Cleanup handlers of thread workers that are preempted in them. They are like any other code of
+   the program's, since no lock is held for them. The C library calls destructors of thread-specific
+   data, so no worker is taken off in one. */
 #include <signal.h>
 
 #include "worker.h"
@@ -95,8 +95,8 @@ static void body(struct worker *worker)
     pthread_cleanup_pop(1);
 }
 
-/* What the timer sends, but nearly all the time: a signal that is always pending leaves no
-   instruction between two handlers. A worker at a place where nobody is taken off would stay there.
+/* Sends the timer's signal nearly all the time. A signal that is always pending leaves no
+   instruction between two handlers. A worker at a place where none is taken off would stay there.
  */
 static void *ticks(void *arg)
 {

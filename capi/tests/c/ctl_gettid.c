@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* gettid() and umcg_gettid(): a worker's own tid on every server, the kernel's for everyone else.
+/* gettid() and umcg_gettid(): a worker's own tid on every server, the kernel's for all others.
  */
 #include <semaphore.h>
 

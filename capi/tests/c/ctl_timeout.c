@@ -253,7 +253,7 @@ static void switch_passes(enum kind kind)
     CHECK("b's WAIT gave 0", b.result == 0);
 }
 
-/* The deadline passes before anyone took the WAIT. */
+/* The deadline passes before a server took the WAIT. */
 static void switch_passes_untaken(enum kind kind)
 {
     uint64_t list[2];

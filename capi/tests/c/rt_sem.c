@@ -298,7 +298,7 @@ static void *gives(void *arg)
 
 /* Takes as many as one gives, each time from another part of the semaphores, and some of them are
    there twice: from few; from more than stand on the caller's stack; from one, without altsems.
-   Only a part waits with a deadline, as what it needs may be taken by others. */
+   Only a part waits with a deadline, as others may take the wakeups that it needs. */
 static void *takes(void *arg)
 {
     static int next;

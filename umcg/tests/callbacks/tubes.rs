@@ -66,7 +66,7 @@ struct Row<const N: usize> {
     operation: fn(&mut World<N>),
 }
 
-/// Each operation. Its result belongs to the caller, who drops it.
+/// Each operation. Its result belongs to the caller, which drops it.
 macro_rules! rows {
     ($($name:literal, $stand:expr, $without_room:literal: |$w:ident| $operation:expr;)*) => {
         fn rows<const N: usize>() -> Vec<Row<N>> {

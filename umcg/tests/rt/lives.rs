@@ -133,7 +133,7 @@ impl Drop for Bomb {
     }
 }
 
-/// Where the worker has ended already it is we who drop its result.
+/// Where the worker has ended already, the joining side drops its result.
 fn detach<R>(worker: umcg::JoinHandle<R>) {
     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(worker)));
 }
