@@ -1,4 +1,4 @@
-//! The peers that are no crates. Looks for Boost.Context: where it is missing, or of no use for the
+//! The peers that are no crates. Looks for Boost.Context: if it is missing, or does not fit the
 //! target, there is no such side in `umcg bench uth`. Compiles the C server of `umcg bench rt`, if
 //! there is a C compiler. The build never fails for either.
 

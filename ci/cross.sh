@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds umcg for aarch64 and riscv64 and runs the tests of umcg-context, umcg-core and umcg, and
-# two programs in C, under qemu-user. Skips loudly (a reason on standard error, exit 0) where a
-# target, a cross compiler or qemu cannot be had.
+# two programs in C, under qemu-user. If a target, a cross compiler or qemu cannot be had, it is
+# skipped loudly: a reason on standard error, exit 0.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -51,7 +51,7 @@ for arch in aarch64 riscv64; do
     export "CARGO_TARGET_${name}_LINKER=$arch-linux-gnu-gcc"
     export "CARGO_TARGET_${name}_RUNNER=timeout 600 qemu-$arch -L /usr/$arch-linux-gnu"
 
-    # The planted bug: were the exit status lost on the way, every test below would pass.
+    # The planted bug: if the exit status were lost on the way, every test below would pass.
     echo 'fn main() { std::process::exit(3) }' > "$scratch/planted.rs"
     rustc --target $target -C linker=$arch-linux-gnu-gcc -o "$scratch/planted" "$scratch/planted.rs"
     status=0
@@ -74,7 +74,7 @@ for arch in aarch64 riscv64; do
         --test-threads=1
     timeout 1800 cargo test -q -p umcg --test umcg --test owning --target $target -- \
         --test-threads=1
-    # Ticks at random moments. These tests run themselves again, which needs to be told how.
+    # Ticks at random moments. These tests run themselves again, so they must be told how.
     UMCG_TEST_RUNNER="qemu-$arch -L /usr/$arch-linux-gnu" timeout 1800 cargo test -q -p umcg \
         --test preempted --target $target -- \
         --test-threads=1 in_a_handler inside_malloc beneath

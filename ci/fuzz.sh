@@ -85,7 +85,7 @@ found() {
 }
 
 # try_bugs NUMBERS...: plants these bugs in a copy of the sources, no two for the same target, and
-# has each found where that one goes alone.
+# checks that the target of each finds it.
 try_bugs() {
     for number; do
         (cd "$copy" && "$root/ci/planted.py" plant "$bugs" "$number")

@@ -6,7 +6,7 @@
 #
 #   ci/models.sh [RUNS [all]]      RUNS: schedules a test and a scheduler; 1500 where not given
 #
-# Of the bugs a third is tried, which one depends on the commit; all of them with `all`.
+# A third of the bugs is tried, which one depends on the commit; all of them with `all`.
 set -eu
 cd "$(dirname "$0")/.."
 runs=${1:-1500}
@@ -67,8 +67,9 @@ compiled() {
         -C "incremental=$lane/incremental" -o "$lane/models" "$@" "$source"
 }
 
-# go_through RUNS CHECKER PACKAGE MODELS...: whether the models, in the current folder, do. The
-# first failure is enough; that of the model that always has to fail would be one.
+# go_through RUNS CHECKER PACKAGE MODELS...: whether the models, in the current folder, pass. It
+# stops at the first failure. The model that always has to fail is left out, as its failure would be
+# one.
 go_through() {
     times=$1
     checker=$2
@@ -99,8 +100,8 @@ try_bug() {
         say "FAILED: $what"
         return 1
     }
-    # A few schedules of each model find most bugs; more of them only if they do not. They are
-    # random: one bug that takes 1,000 on average would go through 3,000 in one of twenty runs.
+    # A few schedules of each model find most bugs; more are tried only if they do not. They are
+    # random: a bug that takes 1,000 on average would survive 3,000 in one of twenty runs.
     for runs in 150 3000 30000; do
         # shellcheck disable=SC2086 # names without blanks
         if ! go_through $runs "$checker" "$package" $models > "$lane/log" 2>&1; then
@@ -110,7 +111,7 @@ try_bug() {
             return 1
         fi
     done
-    # Where a frame is looked at that is gone the checker may crash before it can tell.
+    # If a frame that is gone is looked at, the checker may crash before it can report it.
     if ! grep -Eq "panicked at|SIGSEGV" "$lane/log"; then
         cat "$lane/log" >&2
         say "FAILED: $what: no model found it, but something else went wrong"

@@ -67,8 +67,8 @@ job_address() {
     must_find umcg-context address stack-buffer-overflow timeout 900 cargo +nightly test --target \
         "$host"
     timeout 900 cargo +nightly test -p umcg-context --target "$host" --lib --tests --no-fail-fast
-    # A thread worker's home thread has the worker's thread-local storage, so the copies of frames
-    # that detect their use after return, which are found through it, are off here. Descriptors are
+    # The home thread of a thread worker has the worker's thread-local storage. The copies of frames
+    # that detect their use after return are found through it, so they are off here. Descriptors are
     # never freed.
     export ASAN_OPTIONS=detect_stack_use_after_return=0:detect_leaks=0
     timeout 900 cargo +nightly test -p umcg-core --target "$host" --lib --tests --no-fail-fast
@@ -77,8 +77,8 @@ job_address() {
     must_find umcg address stack-buffer-overflow timeout 900 cargo +nightly test --target "$host"
     runtime timeout 900 cargo +nightly test -p umcg --target "$host" --no-fail-fast
     timeout 900 cargo +nightly test -p umcg --target "$host" --test callbacks
-    # Where a full worker is a thread it may not have begun to run by the time that the test left
-    # out counts on.
+    # Where a full worker is a thread, it may not yet have begun to run at the time that the test
+    # left out counts on.
     timeout 900 cargo +nightly test -p umcg --target "$host" --no-fail-fast --test nt \
         --test segment -- \
         --skip passed_deadlines_let_others_run
@@ -109,8 +109,8 @@ job_thread() {
     # of all, so most tests run without it.
     export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp" UMCG_DRIVER=epoll
     runtime timeout 900 cargo +nightly test -Zbuild-std -p umcg --target "$host" --no-fail-fast
-    # A child by fork that goes on with several threads' memory is not for it. A large message is
-    # copied under a lock for longer there than a segment's patience lasts.
+    # A child by fork that goes on with several threads' memory cannot be checked by it. A large
+    # message is copied under a lock for longer there than a segment's patience lasts.
     timeout 900 cargo +nightly test -Zbuild-std -p umcg --target "$host" --no-fail-fast --test nt \
         --test segment -- \
         --skip passed_deadlines_let_others_run --skip forked \

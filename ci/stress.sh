@@ -7,9 +7,9 @@
 #   ci/stress.sh [SECONDS]      how long each of the tests goes on in each process; 6 where not
 #                               given
 #
-# Tests that depend on luck show when the machine is busy:
-# `stress-ng --cpu 4 --io 2 --timeout 600 &` beside `cargo test`, several times. All tests are to
-# pass then, since they wait for conditions with generous limits.
+# Tests that depend on luck show when the machine is busy: `stress-ng --cpu 4 --io 2 --timeout 600
+# &` beside `cargo test`, several times. All tests must pass then, since they wait for conditions
+# with generous limits.
 #
 # A failure prints UMCG_STRESS_SEED and the known state of the workers.
 set -eu

@@ -44,7 +44,7 @@ unsafe fn named<'a>(word: *const AtomicU32) -> Result<(&'a AtomicU32, u32), c_in
     Ok((unsafe { &*word }, value))
 }
 
-/// The address of a word, at which nothing need be.
+/// The address of a word; the word need not exist.
 fn named_address(word: *const AtomicU32) -> Result<usize, c_int> {
     if word.is_null() || !word.is_aligned() {
         Err(EINVAL)
@@ -86,7 +86,7 @@ unsafe fn wait_of<'a>(
     Ok((wait, value == expected))
 }
 
-/// One of many, which were looked at before.
+/// One of many, which were checked before.
 ///
 /// # Safety
 /// As `named`; it can be read, if it is not null.
@@ -105,8 +105,8 @@ unsafe fn one_of<'a>(word: &Word) -> Result<Wait<'a>, c_int> {
     })
 }
 
-/// Whether all words can be read that are not null: one look for those of a page that stand
-/// together.
+/// Whether all words that are not null can be read. Words of one page that stand together are
+/// checked by one access.
 fn are_readable(words: &[Word]) -> bool {
     /// The smallest that there is.
     const PAGE: usize = 4096;

@@ -65,7 +65,7 @@ pub(crate) unsafe fn string(text: *const c_char) -> Option<String> {
     )
 }
 
-/// An array of C's, which is not empty.
+/// A non-empty array of C's.
 ///
 /// # Safety
 /// `items` is null, or points to `n` of them, as long as the caller uses them.

@@ -1,8 +1,8 @@
 //! `umcg/nt.h`: C's names for `umcg::nt`.
 //!
 //! A handle is the address of its object. A wait that has to wait has handles of its own meanwhile,
-//! so that others may close theirs. Only such a one is a point of cancellation; the unwinding is
-//! caught here (`foreign::interruptible`).
+//! so that other callers may close theirs. Only such a wait is a point of cancellation; the
+//! unwinding is caught here (`foreign::interruptible`).
 
 use crate::failed;
 use crate::rt::{NO_TIMEOUT, status, value};
@@ -138,7 +138,7 @@ impl<'a> Asked<'a> {
             return Some(self.wait().try_wait());
         }
         let quick = match self.objects {
-            // Which is no point of cancellation, and so comes before.
+            // Looking is no point of cancellation, and so comes first.
             _ if foreign::is_cancelled() => *self,
             [] => return None,
             [_] => *self,

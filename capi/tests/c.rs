@@ -134,11 +134,11 @@ fn workers_know_their_stacks_by_the_shared_library() {
     }
 }
 
-/// Programs that a sanitizer was compiled into, with a library that knows nothing of it.
+/// Programs compiled with a sanitizer, and a library that knows nothing of it.
 mod sanitized {
     use super::*;
 
-    /// A program; none, with a word on that, where the compiler has no such sanitizer.
+    /// A program; none, with a message, where the compiler has no such sanitizer.
     fn compiled(file: &str, sanitizer: &str) -> Option<PathBuf> {
         let tools = tools()?;
         let compiler = if file.ends_with(".cc") { "CXX" } else { "CC" };
@@ -332,7 +332,7 @@ struct Tools {
     include: PathBuf,
     library: PathBuf,
     out: PathBuf,
-    /// Those that are compiled, or being compiled, by where they are put.
+    /// The programs that are compiled, or being compiled, by their paths.
     programs: Mutex<HashMap<PathBuf, Arc<Made>>>,
 }
 

@@ -137,7 +137,7 @@ impl Compare {
             small,
             ..
         } = target;
-        // A turn that is short may be left alone by others, and of many one is.
+        // A short turn may go undisturbed by other programs, and of many one does.
         let (figure, time, times) = if self.best {
             (Figure::Best, 0.02, 15)
         } else {

@@ -337,7 +337,8 @@ fn a_build_that_hangs_is_ended() {
         ),
     );
     let a = builds.printing("a", "1000");
-    // Until the machine is not so slow that a build which does not hang says nothing for as long.
+    // Until the machine is fast enough that a build which does not hang prints something in that
+    // time.
     let ended = ["0.2", "2.0", "20.0"].into_iter().any(|patience| {
         let output = compare(&a, &hangs, &["--patience", patience], &["switch"]);
         assert_eq!(output.status.code(), Some(2));

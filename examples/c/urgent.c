@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Urgent requests beside a batch load: the batch keeps every server busy and never gives way, and
- * yet a request is answered at once, because it is more urgent and preemption is on. Which the last
- * line shows: with "fair" requests wait their turn.
+ * Urgent requests beside a batch load. The batch keeps every server busy and never gives way, and
+ * yet a request is answered at once, because it is more urgent and preemption is on. The last line
+ * shows the effect: with "fair" requests wait their turn.
  *
  *   urgent [REQUESTS [fair]]
  */

@@ -361,7 +361,7 @@ fn standard_streams() {
     }
 }
 
-/// In a process of its own: says each line of its input, and when others have run since.
+/// In a process of its own: prints each line of its input, and when others have run since.
 fn say_lines(kind: DriverKind) {
     /// After this many turns of the neighbour's the reader has got to its wait.
     const TURNS: usize = 3;

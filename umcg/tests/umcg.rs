@@ -421,7 +421,7 @@ fn preemption_that_is_turned_off_ends_at_once() {
         let start = cpu_time();
         while cpu_time() - start < Duration::from_millis(40) {}
     }
-    /// Called by the C library, which is no place to be preempted at.
+    /// Called by the C library, where preemption is not allowed.
     extern "C" fn compare(_: *const c_void, _: *const c_void) -> c_int {
         compute();
         umcg::set_preemption(None).unwrap();

@@ -13,8 +13,8 @@
 //! The largest k is taken that leaves at least 95 %; of 15 values it is 4, which gives 96.5 %.
 //! Fewer than six values have no such interval. The method is W. R. Thompson's (On confidence
 //! ranges for the median and other expectation distributions for populations of unknown
-//! distribution form, Annals of Mathematical Statistics 7, 1936); K. R. Nair printed the table
-//! (Sankhya 4, 1940); it stands in W. J. Conover, Practical Nonparametric Statistics, 1999, as the
+//! distribution form, Annals of Mathematical Statistics 7, 1936). K. R. Nair printed the table
+//! (Sankhya 4, 1940). W. J. Conover, Practical Nonparametric Statistics, 1999, has it as the
 //! interval for a quantile.
 //!
 //! Not chosen: the interval of Hodges and Lehmann, by Wilcoxon's signed ranks. It is narrower, but
@@ -23,7 +23,7 @@
 
 use serde::Serialize;
 
-/// The interval is to hold the true median so often, or more often.
+/// The interval must hold the true median this often, or more often.
 const CONFIDENCE: f64 = 0.95;
 
 /// With fewer values there is no interval.

@@ -7,7 +7,7 @@ use crate::harness::{Better, Pattern, Progress};
 use anyhow::{Result, bail};
 use std::ffi::OsString;
 
-/// A build that fails so often is not measured further.
+/// A build that fails this often is not measured further.
 const MOST_FAILURES: usize = 3;
 
 /// The two builds, and their arguments.

@@ -46,8 +46,7 @@ pub const fn higher(name: &'static str, unit: &'static str) -> Metric {
 /// The parameters of a case, by name.
 pub type Params = Map<String, Value>;
 
-/// One turn of a side: runs for about as long as it is told and returns one value for each of its
-/// metrics.
+/// One turn of a side: runs for about the given time and returns one value for each of its metrics.
 pub type Turn = Box<dyn FnMut(Duration) -> anyhow::Result<Vec<f64>> + Send>;
 
 /// One side of a comparison.

@@ -1,4 +1,4 @@
-//! The load generator: a process of one thread that sends messages to an echo server and takes down
+//! The load generator: a process of one thread that sends messages to an echo server and records
 //! how long each answer took.
 //!
 //! Two ways. *Closed loop*: each connection has one message under way, always; this finds the rate
@@ -27,7 +27,7 @@ const MESSAGE: usize = 64;
 const CONNECT: usize = 32;
 /// How long the open loop waits for messages still under way, at its end.
 const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 120 } else { 2 });
-/// When nothing at all comes for so long, the server is dead.
+/// When nothing at all comes for this long, the server is dead.
 const DEAD: Duration = Duration::from_secs(30);
 
 /// The messages to send.
@@ -280,7 +280,7 @@ fn cpu_time(process: i32) -> Result<Duration> {
     ))
 }
 
-/// A descriptor that can be read every so often.
+/// A descriptor that becomes readable at an interval.
 fn timer(every: Duration) -> Result<OwnedFd> {
     // SAFETY: plain system call.
     let fd = unsafe {

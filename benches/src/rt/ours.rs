@@ -26,7 +26,7 @@ impl<const LIGHT: bool> Ours<LIGHT> {
         ))
     }
 
-    /// With the stacks that a program gets which says nothing of them.
+    /// With the stacks of a program that does not choose a size.
     pub(super) fn with_default_stacks(servers: usize) -> Result<Self> {
         Ok(Self(Runtime::builder().servers(servers).build()?))
     }

@@ -7,7 +7,7 @@ use crate::harness::{Child, Program};
 use anyhow::Result;
 use std::time::Duration;
 
-/// A child that has not answered so long after it had to is given up.
+/// A child whose answer is late by this much is given up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How the children of a side are started.

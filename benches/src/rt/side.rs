@@ -39,7 +39,7 @@ pub(super) type Ready = Box<dyn FnOnce(u16) + Send>;
 /// The largest message that is read in one piece.
 pub(super) const BUFFER: usize = 1024;
 
-/// A worker of the batch load computes for so long before it gives way to others by itself.
+/// A worker of the batch load computes for this long before it gives way to others by itself.
 const CHUNK: Duration = Duration::from_millis(20);
 
 /// The part of a skynet below one node: the number of the first leaf, and how many there are.

@@ -1,5 +1,5 @@
-//! To take from whichever of many has something: altsems, and `select` over channels. Two figures
-//! of each: where one has something, and where the taker has to wait.
+//! To take from the first of many that has something: altsems, and `select` over channels. Two
+//! figures of each: where one has something, and where the taker has to wait.
 
 use super::flow::Flow;
 use super::request::{Answer, Clock, Request};
@@ -24,7 +24,7 @@ pub(super) trait Many: Sized + Sync + 'static {
     fn take(taker: &mut Self::Taker) -> usize;
 }
 
-/// A sequence in which all come up equally often, and none when one expects it.
+/// A sequence in which all come up equally often, and none predictably.
 pub(super) struct Order {
     state: u32,
     count: usize,

@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// A child that has not answered so long after it had to is given up.
+/// A child whose answer is late by this much is given up.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The papers' rounds of each process: in a turn each repeats this often the work that is measured
 /// operation by operation, if a case gets a second.

@@ -1,4 +1,4 @@
-//! `umcg bench select`: to wait for whichever of many channels has a message.
+//! `umcg bench select`: to wait for the first of many channels that has a message.
 
 use super::bars::{self, Bar, Limit::*};
 use super::choice::{self, BATCH, Many};

@@ -1,5 +1,5 @@
-//! `umcg bench waitv`: producers post to one of many objects, and each consumer waits for whichever
-//! comes first; the scenario of the patches that brought FUTEX_WAIT_MULTIPLE to Linux.
+//! `umcg bench waitv`: producers post to one of many objects, and each consumer waits for the first
+//! to be posted; the scenario of the patches that brought FUTEX_WAIT_MULTIPLE to Linux.
 //!
 //! Each object counts. A producer must have a credit for each thing it posts, and there are as many
 //! credits as producers: a consumer gives one back for each thing it has taken. So a cycle of one
@@ -126,7 +126,7 @@ fn work(request: &Request) -> Result<Answer> {
     }
 }
 
-/// So often a producer posts before it looks at the clock.
+/// A producer posts this often before it looks at the clock.
 const CLOCK: u64 = 16;
 
 fn cycles<F: Flow, M: Many>(request: &Request) -> Result<Answer> {

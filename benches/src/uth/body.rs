@@ -16,8 +16,8 @@ pub(super) fn hop<const DEEP: bool>(switch: &mut impl FnMut()) {
     if DEEP { frame1(switch) } else { switch() }
 }
 
-/// A caller that has something to do after the call: else the call would be a jump, and there were
-/// no frame to return through.
+/// A caller that has something to do after the call: otherwise the call would be a jump, without a
+/// frame to return through.
 macro_rules! frame {
     ($name:ident, $next:expr) => {
         #[inline(never)]

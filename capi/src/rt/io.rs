@@ -1,5 +1,5 @@
-//! Input and output on descriptors: POSIX's calls, made until they do not say "not now", waiting in
-//! between.
+//! Input and output on descriptors. A POSIX call is repeated until it does not say "not now"; in
+//! between the caller waits.
 //!
 //! A call that is cut short is unwound to here. No C frame lies between, and a descriptor's entry
 //! is held outside.
@@ -50,7 +50,7 @@ impl Descriptor {
 /// Receives the bytes that are there.
 ///
 /// # Safety
-/// The buffer is so large.
+/// The buffer has this size.
 unsafe fn receive(fd: RawFd, buffer: *mut c_void, size: usize, flags: c_int) -> Result<usize> {
     // SAFETY: passed on.
     let call = |flags: c_int| unsafe { libc::recv(fd, buffer, size, flags | libc::MSG_DONTWAIT) };
@@ -71,7 +71,7 @@ unsafe fn receive(fd: RawFd, buffer: *mut c_void, size: usize, flags: c_int) -> 
 /// Reads the bytes that are there, from any kind of descriptor.
 ///
 /// # Safety
-/// The buffer is so large.
+/// The buffer has this size.
 unsafe fn read(fd: RawFd, buffer: *mut c_void, size: usize) -> Result<usize> {
     let descriptor = table::enter(fd)?;
     match descriptor.kind {
@@ -106,8 +106,8 @@ fn of_file(
     }
 }
 
-/// No memory is larger than a signed number says, and no result could be: EINVAL, as the kernel
-/// says of files.
+/// A size beyond a signed number fits no memory, and no result could be that large: EINVAL, as the
+/// kernel says of files.
 fn sized(size: usize) -> Result<()> {
     if isize::try_from(size).is_ok() {
         Ok(())
@@ -116,8 +116,8 @@ fn sized(size: usize) -> Result<()> {
     }
 }
 
-/// Repeats `part`, which gets how much is done, until all is done. An error after the first part is
-/// left to the next call.
+/// Repeats `part`, which gets the number of bytes done, until all are done. An error after the
+/// first part is left to the next call.
 fn fully(size: usize, mut part: impl FnMut(usize) -> Result<usize>) -> Result<usize> {
     let mut done = 0;
     loop {
@@ -136,7 +136,7 @@ fn fully(size: usize, mut part: impl FnMut(usize) -> Result<usize>) -> Result<us
 /// Gives all to a socket.
 ///
 /// # Safety
-/// The buffer is so large.
+/// The buffer has this size.
 unsafe fn send(fd: RawFd, buffer: *const c_void, size: usize, flags: c_int) -> Result<usize> {
     let quiet = flags | libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
     let rest = |done: usize| {
@@ -157,7 +157,7 @@ unsafe fn send(fd: RawFd, buffer: *const c_void, size: usize, flags: c_int) -> R
 /// Gives all to anything.
 ///
 /// # Safety
-/// The buffer is so large.
+/// The buffer has this size.
 unsafe fn write(fd: RawFd, buffer: *const c_void, size: usize) -> Result<usize> {
     let descriptor = table::enter(fd)?;
     if descriptor.kind.is_socket() {
@@ -217,10 +217,10 @@ unsafe fn connect(fd: RawFd, address: *const sockaddr, length: socklen_t) -> Res
     loop {
         match call() {
             Ok(_) => return Ok(()),
-            // One that a signal interrupts goes on by itself.
+            // A connect that a signal interrupts goes on by itself.
             Err(Errno::INPROGRESS | Errno::ALREADY | Errno::INTR) => break,
             // A Unix listener's queue is full. The kernel offers nothing to wait for, so look
-            // again, ever less often.
+            // again, less and less often.
             Err(Errno::AGAIN) => {
                 foreign::sleep_until(foreign::after(pause)).map_err(|Cancelled| ECANCELED)?
             }
@@ -228,7 +228,7 @@ unsafe fn connect(fd: RawFd, address: *const sockaddr, length: socklen_t) -> Res
         }
         pause = (pause * 2).min(10_000_000);
     }
-    // The same call again says how it went, and only then is the socket connected in the kernel's
+    // Repeating the call returns the result; only then is the socket connected in the kernel's
     // eyes.
     descriptor.call(Way::Out, &"connect", |_| match call() {
         Ok(_) | Err(Errno::ISCONN) => Ok(()),
@@ -269,7 +269,7 @@ fn poll(fd: RawFd, events: c_int, until: u64) -> Result<c_int> {
 pub(super) fn write_fully(fd: RawFd, text: &[u8]) -> Result<()> {
     let mut rest = text;
     while !rest.is_empty() {
-        // SAFETY: the text is so long.
+        // SAFETY: the text has this length.
         match once(|| unsafe { libc::write(fd, rest.as_ptr().cast(), rest.len()) }) {
             Ok(written) => rest = &rest[written..],
             Err(EINTR) => {}

@@ -1,8 +1,8 @@
 //! Worker-locals under keys that are made while the program runs.
 //!
-//! A worker has one worker-local of Rust's with all its values, a plain thread one pthread key with
-//! the same: which, unlike a `thread_local!`, can be used anew by the destructors that run at the
-//! thread's end.
+//! A worker has one worker-local of Rust's with all its values; a plain thread has one pthread key
+//! with the same. Unlike a `thread_local!`, the destructors that run at the thread's end can use a
+//! pthread key again.
 
 use super::worker::guarded;
 use crate::failed;

@@ -57,7 +57,7 @@ impl Options {
     };
 }
 
-/// A deadline of C's, as the runtime counts: there never is the greatest number.
+/// A deadline of C's, as the runtime counts: never the greatest number.
 pub(crate) fn deadline(nanoseconds: u64) -> u64 {
     if nanoseconds == NO_TIMEOUT {
         u64::MAX
@@ -106,7 +106,7 @@ pub(crate) unsafe fn versioned<T: Copy>(default: T, given: *const T) -> Result<T
         return Err(E2BIG);
     }
     let known = size.min(size_of::<T>());
-    // SAFETY: both are so large.
+    // SAFETY: both have this size.
     unsafe {
         bytes
             .as_ptr()

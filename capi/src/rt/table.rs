@@ -12,8 +12,8 @@
 //!   entry that is found stale is forgotten. So is the entry that calls then running still use: the
 //!   number may be another descriptor's.
 //!
-//! Not chosen: handles of their own in place of numbers: programs need the number for all the other
-//! calls there are, and a handle that is closed while another worker waits on it would dangle.
+//! Not chosen: handles of their own in place of numbers. Programs need the number for all other
+//! calls, and a handle that is closed while another worker waits on it would dangle.
 
 use libc::{EBADF, EBUSY, EMFILE, c_int};
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -25,8 +25,8 @@ use umcg_core::context::lock::HoldLock;
 /// How a descriptor is read and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A socket of a byte stream in which nothing but its end or urgent data makes a read short:
-    /// not a Unix one, where descriptors that were sent along do.
+    /// A socket of a byte stream in which only its end or urgent data makes a read short. Not a
+    /// Unix socket: there, descriptors that were sent along also do.
     Stream,
     /// Any other socket.
     Socket,
@@ -66,7 +66,7 @@ fn slot(fd: RawFd) -> Result<&'static Slot, c_int> {
     let chunk = ROOT.get(number / CHUNK).ok_or_else(|| no_slot(fd))?;
     let slots = match chunk.get() {
         Some(slots) => slots,
-        // Not preempted, for others on its server might wait for it in the kernel.
+        // Not preempted, as others on its server might wait for the lock in the kernel.
         None => umcg::critical(|| {
             chunk.get_or_init(|| (0..CHUNK).map(|_| HoldLock::new(None)).collect())
         }),
@@ -74,7 +74,7 @@ fn slot(fd: RawFd) -> Result<&'static Slot, c_int> {
     Ok(&slots[number % CHUNK])
 }
 
-/// Why there is no slot for so large a number: most likely it is no descriptor.
+/// The error for a number too large for a slot: most likely it is no descriptor.
 #[cold]
 fn no_slot(fd: RawFd) -> c_int {
     // SAFETY: only asks whether it is open.

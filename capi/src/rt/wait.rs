@@ -75,11 +75,11 @@ extern "C" fn umcg_at_realtime_ns(time_ns: u64) -> u64 {
     let now = (now.tv_sec as u64)
         .saturating_mul(1_000_000_000)
         .saturating_add(now.tv_nsec as u64);
-    // Looked at behind the other clock: so the deadline is not before the time.
+    // Read after the other clock, so that the deadline is not too early.
     let monotonic = foreign::after(0);
     match time_ns.checked_sub(now) {
         Some(left) => monotonic.saturating_add(left),
-        // It has passed, but is no less a time.
+        // It has passed, but is a valid time.
         None => monotonic.saturating_sub(now - time_ns).max(1),
     }
 }

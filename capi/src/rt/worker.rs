@@ -50,8 +50,8 @@ pub(super) type Function = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 /// `umcg_worker_t`: only its address is used.
 pub(crate) enum Worker {}
 
-/// Calls `f`; an exception that would leave it, of whatever language, ends the process with the
-/// worker's name.
+/// Calls `f`. An exception of any language that would leave it ends the process with the worker's
+/// name.
 pub(super) fn guarded<R>(f: impl FnOnce() -> R) -> R {
     struct Panicked;
     impl Drop for Panicked {
@@ -122,7 +122,7 @@ fn reason(error: SpawnError) -> c_int {
 }
 
 /// # Safety
-/// For a light worker as `Builder::spawn_light`: C's programs are told.
+/// For a light worker as `Builder::spawn_light`: the C header states the rules.
 unsafe fn make(
     runtime: Option<&Runtime>,
     builder: &Builder<'_>,

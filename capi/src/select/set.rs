@@ -62,7 +62,7 @@ impl OpSet {
         Ok(())
     }
 
-    /// Whether the caller may wait: it was perhaps not the caller that has made the set.
+    /// Whether the caller may wait: another caller may have made the set.
     fn look_for_caller(&self) -> Result<(), c_int> {
         if !self.has_workers {
             return Ok(());
@@ -90,7 +90,7 @@ impl OpSet {
     }
 
     fn wait(&mut self, deadline_ns: u64) -> Result<usize, c_int> {
-        // Which is no point of cancellation, and so comes before.
+        // Looking is no point of cancellation, and so comes first.
         let at_once = if foreign::is_cancelled() {
             self.set.try_wait()
         } else {

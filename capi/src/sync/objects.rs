@@ -60,7 +60,7 @@ unsafe extern "C" fn umcg_wait_any(ops: *const Op, n: c_int, deadline_ns: u64) -
     // SAFETY: passed on.
     let index = unsafe {
         with_objects(ops, n, |objects| {
-            // To wait looks first, and that an abort does not prevent it from.
+            // A wait looks first, and an abort does not prevent that.
             let tried = if foreign::is_cancelled() {
                 sync::try_wait_any(objects)
             } else {

@@ -9,7 +9,7 @@ use umcg::sync::{Once, foreign as raw};
 // `umcg_once_t`.
 const _: () = assert!(size_of::<Once>() == 24 && align_of::<Once>() == 8);
 
-/// The function itself is called outside of `interruptible`: nothing unwinds its frames but an
+/// The function itself is called outside of `interruptible`: its frames are unwound only by an
 /// exception of its own, which leaves it not done.
 ///
 /// # Safety

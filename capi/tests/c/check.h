@@ -48,8 +48,8 @@ static volatile int check_line;
         exit(77);                     \
     } while (0)
 
-/* A light worker may be on another kernel thread than before: the compiler must not keep the
- * address of errno. */
+/* A light worker may have moved to another kernel thread: the compiler must not keep the address of
+ * errno. */
 __attribute__((noinline, unused)) static int check_errno(void)
 {
     __asm__ volatile("");
@@ -146,7 +146,7 @@ static inline void check_sleep_ms(long ms)
         ;
 }
 
-/* Uses the processor for that long, by the clock on the wall. */
+/* Uses the processor for that long, by the wall clock. */
 static inline void check_spin_ms(unsigned long long ms)
 {
     unsigned long long end = check_now(CLOCK_MONOTONIC) + ms * 1000000ull;

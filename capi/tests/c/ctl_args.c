@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Every way to call umcg_ctl wrongly, one row each; and after each table, that nothing has changed.
+/* Every wrong way to call umcg_ctl, one row each; and after each table, that nothing has changed.
  */
 #include <limits.h>
 #include <semaphore.h>

@@ -39,7 +39,7 @@ static void read_byte(struct worker *self)
     self->steps = 4;
 }
 
-/* Its helper or home thread takes its time, on a busy machine. */
+/* Its helper or home thread may take long, on a busy machine. */
 static void await_read(void)
 {
     while (__atomic_load_n(&a.steps, __ATOMIC_ACQUIRE) < 2)

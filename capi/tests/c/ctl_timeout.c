@@ -2,13 +2,14 @@
 /* Every form of deadline: of a server's WAIT, of a worker's WAIT, of a worker's CTX_SWITCH. */
 #include "worker.h"
 
-/* Long enough for a few calls to be made before it has passed; where it is not, longer. */
+/* Long enough for a few calls to be made before it has passed; if it was not, it is made longer. */
 static unsigned in_time_ms;
 
 static struct worker a, b;
 static uint64_t deadline;
 
-/* Whether that was too short. Then no event of the deadlines is left, and there is more time. */
+/* Whether that was too short. If so, no event of the deadlines is left, and the test is repeated
+ * with more time. */
 static int was_late(uint64_t first)
 {
     if (check_now(CLOCK_REALTIME) < first)
@@ -337,8 +338,8 @@ static void switch_in_the_past_behind(enum kind kind, int slots)
 }
 
 /*
- * A deadline that has passed when the worker's WAIT is told: the TIMEOUT comes with two slots or
- * more behind it, and by the next WAIT otherwise.
+ * A deadline that has passed when the worker's WAIT is handed over: the TIMEOUT comes with it if
+ * there are two slots or more behind it, and by the next WAIT otherwise.
  */
 static void wait_in_the_past_slots(enum kind kind, int slots)
 {

@@ -197,8 +197,8 @@ static void *others(void *arg)
     return NULL;
 }
 
-/* Sections that a plain thread has no use for: each begin and each end is all right, in any order
- * and number. */
+/* Sections that a plain thread does not need: each begin and each end succeeds, in any order and
+ * number. */
 static void *plainly(void *arg)
 {
     static const struct section {
@@ -215,7 +215,7 @@ static void *plainly(void *arg)
         CHECK(s->ends, s->end() == 0);
         CHECK(s->begins, s->begin() == 0 && s->begin() == 0);
         CHECK("may wait", umcg_sleep_ns(1) == 0 && umcg_yield() == 0);
-        /* A wait that succeeds may change it, as where the kernel lacks a call. */
+        /* A wait that succeeds may change errno, for example where the kernel lacks a call. */
         check_set_errno(EXDEV);
         CHECK(s->ends, s->end() == 0 && s->end() == 0 && s->end() == 0);
         CHECK("errno is kept", check_errno() == EXDEV);
@@ -238,7 +238,7 @@ static void *thread_beside(void *arg)
     return arg;
 }
 
-/* Also one that a blocking scope began: its worker is none of the thread's. */
+/* A section that a blocking scope began, too: its worker is not one of the thread's. */
 static void *thread_in_blocking(void *arg)
 {
     CHECK("a scope", umcg_blocking_begin() == 0);

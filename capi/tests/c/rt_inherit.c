@@ -130,7 +130,7 @@ static void a_worker_contends(void)
     goes_on_without_it(holder);
 }
 
-/* Of one that is robust, too, the C library takes the owner for dead where it cannot be. */
+/* Of a robust mutex, too, the C library takes the owner for dead where it cannot be. */
 static void a_robust_one(void)
 {
     begun(PTHREAD_MUTEX_ROBUST);

@@ -289,8 +289,8 @@ static void finish(struct party party)
         MUST(pthread_join(party.thread, NULL) == 0);
 }
 
-/* Whether a worker of this runtime is seen to stand in queues of objects, soon. Under Valgrind
- * dumps name no workers. */
+/* Whether a worker of this runtime is soon seen to stand in queues of objects. Under Valgrind dumps
+ * name no workers. */
 static int is_seen_waiting(void)
 {
     char text[4096];

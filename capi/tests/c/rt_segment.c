@@ -293,7 +293,7 @@ static void give(struct world *world, int way)
     }
 }
 
-/* How much there is that was given, and not taken. */
+/* How many were given, and not taken. */
 static long left(struct world *world, int way)
 {
     switch (way) {
@@ -703,7 +703,7 @@ static void dead_objects(void)
     CHECK("it dies in the lock", 0);
 }
 
-/* Where the 64 bits are in the segment's file whose lower half is `count`. */
+/* The position in the segment's file of the 64 bits whose lower half is `count`. */
 static off_t find_word(int fd, uint32_t count)
 {
     struct stat status;

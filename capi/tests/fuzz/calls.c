@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * Sequences of calls of every header but umcg_ctl's, with good and bad arguments, by a worker of
- * either kind or a plain thread. No call may end the process or go on for ever, but where its
- * header says so: those are made by a child of a fork, which has to say why it aborts. A worker
- * that waits for long is aborted.
+ * either kind or a plain thread. No call may end the process or go on for ever, except where its
+ * header says so. Those calls are made by a child of a fork, which has to give the reason for its
+ * abort. A worker that waits for long is aborted.
  *
  * An object that was given back is not used any more, objects are not initialised anew while a set
  * may know them, and memory is as large as the call needs: everything else is undefined in C.
@@ -64,7 +64,7 @@ static int pipes[2] = {-1, -1}, sockets[2] = {-1, -1};
 /* One of ROOM objects, or none. */
 #define OBJECT(array) ({ unsigned at = pick(in, ROOM + 1); at < ROOM ? &(array)[at] : NULL; })
 
-/* Things that calls make and give back. The first LASTING stay: those that a set may know. */
+/* Objects that calls make and give back. The first LASTING stay: those that a set may know. */
 #define POOL(type, name, plural)                                                      \
     static type *plural[ROOM];                                                        \
     static inline type *a_##name(struct input *in) { return plural[pick(in, ROOM)]; } \
@@ -82,7 +82,7 @@ static int pipes[2] = {-1, -1}, sockets[2] = {-1, -1};
                 return plural[i] = made, 1;                                           \
         return made == NULL;                                                          \
     }
-/* Those for which there is no room are given back at once. */
+/* Objects for which there is no room are given back at once. */
 #define KEPT(type, name, plural, gone)         \
     POOL(type, name, plural)                   \
     static inline void keep_##name(type *made) \
@@ -107,7 +107,7 @@ static inline void keep_local(umcg_local_t *made)
     keep_in_local(made);
 }
 
-/* One whose messages are larger than the buffer is of no use here. */
+/* A tube whose messages are larger than the buffer cannot be used here. */
 static inline void keep_tube(Tube *made, size_t size)
 {
     if (size > LARGEST || !keep_in_tube(made))
@@ -347,7 +347,7 @@ static inline int a_descriptor(struct input *in)
     return a_socket(in);
 }
 
-/* Numbers of pipes that are closed are new ones at once. */
+/* The numbers of pipes that are closed are used for new ones at once. */
 static inline int a_descriptor_to_close(struct input *in)
 {
     int fd = a_socket(in);
@@ -500,7 +500,7 @@ static inline struct forked forked_begin(void)
     return child;
 }
 
-/* Whether it has returned. If not, it has to have aborted with the reason; or it may wait. */
+/* Whether the child has returned. If not, it must have aborted with the reason; or it may wait. */
 static int forked_returned(struct forked child, const char *name, int may_wait)
 {
     char text[512], expected[64];

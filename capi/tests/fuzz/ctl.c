@@ -42,7 +42,7 @@ static pid_t some_tid(struct input *in)
                                   : wrong[which - PARTIES - 2];
 }
 
-/* Near, or past; for ever only where the end of the test ends it. */
+/* Near, or past; without a deadline only where the end of the test ends the wait. */
 static uint64_t some_time(struct input *in, int may_be_never)
 {
     switch (pick(in, 6)) {

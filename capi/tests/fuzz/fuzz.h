@@ -20,8 +20,8 @@
  * is kept, and half of the random ones are made of those by changes. With -k each of them is also
  * made smaller, as long as it goes there, and added to that file: so a corpus grows.
  *
- * Where steps have names (FUZZ_HAS_NAMES), a step of the corpus but the first is NAME:DIGITS, of
- * which the name stands for the first two bytes. A target then has two functions more:
+ * Where steps have names (FUZZ_HAS_NAMES), a step of the corpus other than the first is
+ * NAME:DIGITS; the name stands for the first two bytes. A target then has two more functions:
  *
  *   fuzz_name    the name of a step
  *   fuzz_named   sets the two bytes of a step; 0 if there is no such name
@@ -115,7 +115,8 @@ static inline void fuzz_broken(const char *condition, const char *file, int line
  */
 static uint8_t *fuzz_counters;
 static size_t fuzz_edges, fuzz_seen_edges;
-/* Which edges an input has gone over so far, and which the last one did for the first time. */
+/* The edges an input has gone over so far, and those that the last input was the first to go over.
+ */
 static uint8_t *fuzz_seen, *fuzz_new;
 
 /* The compiler has this called before main. */
@@ -147,7 +148,7 @@ static int fuzz_is_new(void)
     return count;
 }
 
-/* Whether the input that has just run went where another did for the first time. */
+/* Whether the input that has just run went over the edges that were new with another one. */
 static int fuzz_is_as_new(void)
 {
     for (size_t i = 0; i < fuzz_edges; i++)
@@ -212,7 +213,7 @@ static void fuzz_print(FILE *file, const uint8_t *bytes, int steps)
     }
 }
 
-/* Leaves out steps as long as the rest is as good: ends with this status, or goes where the input
+/* Leaves out steps as long as the rest still ends with this status, or still goes where the input
  * went. */
 static int fuzz_shrink(uint8_t *bytes, int steps, int status, int seconds)
 {
@@ -356,7 +357,7 @@ static int fuzz_change(uint8_t *bytes, uint64_t *state)
     return steps;
 }
 
-/* A step of a corpus; 0 if it is none. */
+/* A step of a corpus; 0 if the word is no step. */
 static int fuzz_word(const char *word, uint8_t *step)
 {
     int i = 0;

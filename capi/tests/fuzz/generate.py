@@ -37,9 +37,9 @@ LEFT_OUT = {
     ),
 }
 
-# These end the process when they are misused, as their headers say: a child of a fork calls them
-# first, and then the caller if that child came back. With this number it is right, too, if the
-# child does not: it may wait without an end.
+# These end the process when they are misused, as their headers say. So a child of a fork calls them
+# first, and the caller only if that child came back. With this number it is also right if the child
+# does not come back: the call may wait without an end.
 FORKED = {"initsem": 0, "upsem": 0, "tsend": 1, "trecv": 1}
 
 # Calls that may wait without an end: only where another flow cuts them short.
@@ -200,7 +200,7 @@ SPECIAL = {
     ("umcg_detach", "worker"): "gone_worker(in)",
     ("umcg_segment_set_patience", "patience_ns"): "10000000",
 }
-# Of an object that is initialised there may be no waiter, in sets that are kept either.
+# An object that is initialised may have no waiter, not even in sets that are kept.
 SCRATCH = re.compile(r"umcg_\w+_init$")
 RESULTS = {
     "Tube*": "keep_tube",

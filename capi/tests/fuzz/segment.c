@@ -111,7 +111,7 @@ static void overwrite(struct input *in, int fd, off_t size)
         PROMISED(pwrite(fd, &value, count, at) == (ssize_t)count);
 }
 
-/* A file that begins as a segment does, but for some bytes. */
+/* A file that begins as a segment does, except for some bytes. */
 static void open_any(struct input *in)
 {
     int fd = memfd_create("any", MFD_CLOEXEC);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * uth.h: the flows of two virtual processors make uths and delete them, switch to each other and
- * end, one step after the other, as a small model of them says. A call that the header forbids is
- * made in the child of a fork, which has to abort; or it returns an error, and that is compared.
+ * end, one step after the other, as a small model of them decides. A call that the header forbids
+ * is made in the child of a fork, which has to abort; or it returns an error, which is compared.
  *
  * A flow may continue on the other processor after a switch: so no function that switches also
  * looks at errno here. Mistakes that the header does not promise to notice are left out: uths that
@@ -179,7 +179,7 @@ CHECKS deletes(struct input *in)
     }
 }
 
-/* Switches without a look at anything behind it that could be another thread's. */
+/* Switches, and looks at nothing afterwards that could be another thread's. */
 __attribute__((noinline)) static void switches(struct input *in, int vp, int self)
 {
     int from = pick(in, 4) ? self : pick(in, 2) ? a_flow(in) : FLOWS, to = a_target(in);

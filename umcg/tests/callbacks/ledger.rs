@@ -28,7 +28,7 @@ impl Ledger {
         self.drops.lock().unwrap()[index] += 1;
     }
 
-    /// Waits a while for those that are dropped by others, here and when it is checked: they may
+    /// Waits a while for values that are dropped by others, here and when it is checked: they may
     /// make more at any time.
     pub(crate) fn settle(&self) {
         self.has_others.store(true, Relaxed);
@@ -60,7 +60,7 @@ impl Ledger {
     }
 }
 
-/// Something that is to be dropped once, of some size.
+/// A value of some size that is to be dropped once.
 pub(crate) struct Thing<const BYTES: usize = 0> {
     index: usize,
     ledger: &'static Ledger,

@@ -5,10 +5,10 @@
 //! was dropped once, no queue has a waiter, nothing hangs, and every callback that was due was
 //! called.
 //!
-//! The rule that this is about: `umcg/src/rt/base/last.rs`. The operations are tables
-//! (`tubes::rows`, `selects::HOWS`, `syncs::ROWS`, `runtimes::ROWS`, `servers::ROWS`,
-//! `objects::ROWS`): a new one is a row more. Operations that have no row run none of the program's
-//! code, or may not be given such code: `syncs`, `runtimes`, `servers` and `objects` say of which.
+//! The rule under test: `umcg/src/rt/base/last.rs`. The operations are tables (`tubes::rows`,
+//! `selects::HOWS`, `syncs::ROWS`, `runtimes::ROWS`, `servers::ROWS`, `objects::ROWS`): a new
+//! operation is one more row. Operations that have no row run none of the program's code, or may
+//! not be given such code: `syncs`, `runtimes`, `servers` and `objects` say of which.
 
 mod ledger;
 mod objects;

@@ -79,8 +79,8 @@ impl Party {
     }
 }
 
-/// Runs all cases with each bad callback, by each party, on two servers. One that is aborted has a
-/// party of its own, as it is that for good. The ledger is looked at after each.
+/// Runs all cases with each bad callback, by each party, on two servers. A case that aborts its
+/// party has a party of its own, as the abort is for good. The ledger is checked after each.
 #[track_caller]
 pub(crate) fn each<C: Clone + Send + 'static>(
     name: &'static str,

@@ -41,7 +41,7 @@ pub(crate) fn words(count: usize) -> &'static [AtomicU32] {
         .leak()
 }
 
-/// How many wait for a word, each for that one alone: all are moved to where they are.
+/// How many wait for a word, each for that one alone: all are moved to its queue.
 pub(crate) fn waiting(word: &AtomicU32) -> usize {
     let asked = futex::requeue(word, word, 0, usize::MAX);
     assert_eq!(asked.woken, 0);

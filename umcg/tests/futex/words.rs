@@ -111,7 +111,7 @@ fn some_are_woken_and_some_are_moved() {
     });
 }
 
-/// A wait that is cut short leaves the queue, from where it is by then; a wake-up after that is
+/// A wait that is cut short leaves the queue that it is in by then; a wake-up after that is
 /// another's.
 #[test]
 fn waits_that_are_cut() {

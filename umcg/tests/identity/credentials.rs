@@ -13,8 +13,8 @@ use umcg::Runtime;
 const USER: u32 = 23459;
 const GROUPS: [u32; 2] = [4242, 4343];
 
-/// The lines that tell the credentials of each kernel thread, each once. Those of kernel threads
-/// that the kernel makes for io_uring are none of the C library's.
+/// The lines that show the credentials of each kernel thread, each once. The C library has no part
+/// in those of kernel threads that the kernel makes for io_uring.
 fn sets() -> BTreeSet<String> {
     let mut sets = BTreeSet::new();
     for task in std::fs::read_dir("/proc/self/task")
@@ -45,7 +45,7 @@ fn am_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Makes every sort of change, the last of which cannot be taken back.
+/// Makes every sort of change, the last of which cannot be undone.
 fn change() {
     // SAFETY: no precondition.
     let user = unsafe { libc::getuid() };
@@ -68,7 +68,7 @@ fn change() {
     ));
     // SAFETY: no precondition; back.
     succeeds("seteuid", unsafe { libc::seteuid(0) });
-    // SAFETY: no precondition; the two change places.
+    // SAFETY: no precondition; the two values are exchanged.
     succeeds("setreuid", unsafe { libc::setreuid(USER, 0) });
     // SAFETY: no precondition.
     succeeds("setreuid", unsafe { libc::setreuid(0, USER) });

@@ -1,4 +1,4 @@
-//! Helper threads: how many there are, and that they are as the process is.
+//! Helper threads: how many there are, and that they have the process's present attributes.
 
 use crate::support::forks::{fork, in_plain_thread};
 use crate::support::{

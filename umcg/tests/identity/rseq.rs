@@ -1,5 +1,5 @@
-//! Restartable sequences: the kernel writes the area of the storage that runs, or that one says
-//! that there is none.
+//! Restartable sequences: the kernel writes the area of the storage that runs; otherwise that area
+//! says that there is none.
 
 use crate::crowd::{on_server, with_server};
 use crate::support::forks::fork;
@@ -34,7 +34,7 @@ fn cpu_of(area: usize) -> i32 {
     unsafe { std::ptr::with_exposed_provenance::<i32>(area + 4).read_volatile() }
 }
 
-/// Asks the kernel to look at this area, or no more. Its error.
+/// Registers this area with the kernel, or unregisters it. Returns its error.
 fn rseq(area: usize, flags: i32) -> Result<(), i32> {
     // SAFETY: an area of glibc's, of 32 bytes at least, in no critical section.
     let result = unsafe { libc::syscall(libc::SYS_rseq, area, 32, flags, SIGNATURE) };

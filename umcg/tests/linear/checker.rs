@@ -21,7 +21,7 @@ pub(crate) trait Specification {
 
     fn start(&self) -> Self::State;
 
-    /// All that one step of this operation may lead to.
+    /// All possible results of one step of this operation.
     fn steps(
         &self,
         state: &Self::State,

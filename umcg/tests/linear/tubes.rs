@@ -20,7 +20,7 @@ pub(crate) enum Asked {
     TrySend(u64),
     /// Waits, until a deadline at most.
     Send(u64),
-    /// All of these, as far as that goes without waiting.
+    /// All of these, as far as possible without waiting.
     SendMany(Vec<u64>),
     /// As a future, which is given up after some time.
     SendAsync(u64),
@@ -285,7 +285,8 @@ impl Specification for Tubes {
     }
 }
 
-/// A message that says more than a number, and of a size that has or has not a place of its own.
+/// A message that contains more than a number, and of a size that has or has not a place of its
+/// own.
 #[derive(Clone, Copy)]
 struct Message<const N: usize>([u64; N]);
 
@@ -314,7 +315,7 @@ fn look<const N: usize>(receiver: &Receiver<Message<N>>) -> Told {
 
 type Ends<const N: usize> = (Sender<Message<N>>, Receiver<Message<N>>);
 
-/// Polls as long as that; the future is there still if it was not ready then.
+/// Polls for that long; the future remains if it was not ready by then.
 fn until<F: Future + Unpin>(future: &mut F, deadline: Instant) -> Option<F::Output> {
     loop {
         if let Poll::Ready(output) =

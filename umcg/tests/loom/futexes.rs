@@ -6,8 +6,8 @@ use crate::shim::atomic::AtomicU32;
 use crate::{be, check, party};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// The same in each execution of a model, which has to go the same way: where they are says in
-/// which bucket.
+/// The same in each execution of a model, which has to go the same way: their addresses decide the
+/// bucket.
 static WORDS: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
 
 fn words() -> &'static [AtomicU32; 2] {

@@ -1,7 +1,7 @@
 //! Models of the protocols under loom: the real sources, in two or three threads, under all of
-//! their interleavings up to some preemptions, and with all that a load may see by the memory model
-//! of C11. The models under shuttle (`tests/model`) have more threads and more steps; but to them
-//! an ordering is as good as any other.
+//! their interleavings up to some preemptions, and with all values that a load may see by the
+//! memory model of C11. The models under shuttle (`tests/model`) have more threads and more steps;
+//! but to them all orderings are alike.
 //!
 //! `ci/models.sh` runs them, first with orderings weakened in a copy of the sources: each has to be
 //! found. By hand:
@@ -14,10 +14,10 @@
 //! parties, 2 with three. `LOOM_LOCATION=1` has a failure say where the accesses were. The first
 //! failure ends the process.
 //!
-//! The sources are compiled as they are. What they import from `std` they find in this crate, which
-//! is `std` to itself: its atomics and cells are the checker's (`shim`), all else is that of the
-//! standard library. So each cell of a waiter, a place, a queue is checked for races, besides the
-//! atomics.
+//! The sources are compiled as they are. Their imports from `std` come from this crate, which is
+//! `std` to itself: its atomics and cells are the checker's (`shim`), everything else is that of
+//! the standard library. So each cell of a waiter, a place, a queue is checked for races, besides
+//! the atomics.
 #![cfg(loom)]
 #![allow(
     missing_docs,

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::*;
 struct World {
     posts: [Post; 2],
     ready: AtomicU64,
-    /// Those that only the server may run that changes.
+    /// The workers that may be run only by the server that changes its worker.
     bound: AtomicU64,
     /// Whether the server that changes nothing was preempted.
     preempted: AtomicU64,

@@ -1,4 +1,4 @@
-//! Locks that many may read, or one write, on the protocol of waiting.
+//! Locks for many readers or one writer, on the protocol of waiting.
 
 use crate::check;
 use crate::rt::cancel;

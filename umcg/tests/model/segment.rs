@@ -1,4 +1,4 @@
-//! Segments: processes that die at any step of theirs, as threads that stop there.
+//! Segments: processes that die at any of their steps, as threads that stop there.
 //!
 //! The sources as they are, on words of the checker's. A process dies when it looks up a word: its
 //! operations on the words it has are done. From then on the byte that it had locked is free, and

@@ -16,7 +16,7 @@ use umcg::net::{
 };
 
 const SHORT: Duration = Duration::from_millis(30);
-/// Longer than anything here takes that comes to its end.
+/// Longer than any operation here takes that ends at all.
 const IN_TIME: Duration = Duration::from_secs(60);
 
 /// Two connected streams.

@@ -122,7 +122,7 @@ fn nothing_is_lost() {
     });
 }
 
-/// Of those that wait for either of two, each takes one: as many go on as there was to take.
+/// Of those that wait for either of two, each takes one: as many go on as there are to take.
 #[test]
 fn each_takes_one() {
     everywhere("each one", |place| {

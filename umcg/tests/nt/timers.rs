@@ -94,7 +94,7 @@ fn periodic() {
     });
 }
 
-/// Setting it again begins anew; cancelling leaves it as it is; the last handle disarms it.
+/// Setting it again starts it again; cancelling leaves it set or not; the last handle disarms it.
 #[test]
 fn set_again() {
     everywhere("set again", |place| {

@@ -4,13 +4,13 @@
 use std::process::Command;
 use std::time::Duration;
 
-/// Says to a process that it is the one in which the test takes place.
+/// Tells a process that it is the one in which the test takes place.
 const CHILD: &str = "UMCG_TEST_CHILD";
-/// A program, and arguments, that run programs of this architecture where the system cannot: an
+/// A program, and arguments, that run programs of this architecture on a system that cannot: an
 /// emulator.
 const RUNNER: &str = "UMCG_TEST_RUNNER";
 
-/// Has a process of its own do `scene`, which ends it with status 0 if all is well. `test` is the
+/// Runs `scene` in a process of its own, which ends with status 0 if all is well. `test` is the
 /// name of the calling test; `label` tells its scenes apart.
 #[track_caller]
 pub(crate) fn plays(test: &str, label: &str, limit: Duration, scene: impl FnOnce()) {

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Compiles it. None, with a word on that, where there is no C compiler.
+/// Compiles it. None, with a message, where there is no C compiler.
 pub(crate) fn build(name: &str, source: &str) -> Option<CString> {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let mine = folder.join(format!("{name}-{}", std::process::id()));

@@ -53,7 +53,7 @@ fn inside_malloc() {
     );
 }
 
-/// stdio: a lock a stream, which knows its owner.
+/// stdio: one lock for each stream, which knows its owner.
 #[test]
 fn inside_stdio() {
     let print = || {

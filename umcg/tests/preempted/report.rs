@@ -1,8 +1,8 @@
 //! The report when a worker does not get on: enough to see whether it was passed over, or waits for
 //! a lock of a worker that was taken off.
 //!
-//! Nothing here allocates, as that may wait for the lock which all this is about, but the dump at
-//! the end: a thread is kept for that.
+//! Nothing here allocates, as that may wait for the very lock in question. Only the dump at the end
+//! does: a thread is kept for that.
 
 use std::fmt::{self, Write};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use umcg::rt::RuntimeHandle;
 use umcg_core::raw::{Running, Server};
 
-/// How long is looked whether anything moves, and how long a dump may take.
+/// How long to watch whether anything moves, and how long a dump may take.
 const LOOK: Duration = Duration::from_secs(3);
 const DUMP: Duration = Duration::from_secs(10);
 

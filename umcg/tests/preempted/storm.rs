@@ -1,4 +1,4 @@
-//! Workers that repeat something, ticks that do not stop, and a look whether all of them get on.
+//! Workers that repeat something, ticks that do not stop, and a check that all of them get on.
 
 use crate::child;
 use crate::report::Report;

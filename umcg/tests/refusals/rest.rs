@@ -46,7 +46,7 @@ fn a_preemptive_runtime_that_cannot_start_leaves_nothing() {
     assert_eq!(timers, "");
 }
 
-/// Each thread has two timers, of which it can do without the second.
+/// Each thread has two timers; it can do without the second.
 fn ticks_alone_preempt() {
     let mut count = 0;
     refuse_if(&[libc::SYS_timer_create], libc::EAGAIN, move |_, _| {

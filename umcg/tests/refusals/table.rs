@@ -233,8 +233,8 @@ pub(crate) const TESTED: &[Row] = &[
     .instead_of(&[libc::SYS_epoll_ctl, libc::SYS_write]),
 ];
 
-/// Those without which the C library ends the process, or nothing can be told apart from a program
-/// that goes on; and those that fail by themselves.
+/// Calls without which the C library ends the process, or without which a program cannot be told
+/// from one that goes on; and calls that fail by themselves.
 pub(crate) const UNTESTED: &[&str] = &[
     "clock_gettime",
     "clock_nanosleep",

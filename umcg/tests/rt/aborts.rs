@@ -130,7 +130,8 @@ fn before_it_begins() {
 /// begun.
 #[test]
 fn before_it_begins_with_destructors_that_wait() {
-    /// Counts when it has waited in its drop: not as a light one unwinds, which it must not.
+    /// Counts when it has waited in its drop. A light worker that unwinds must not wait, and does
+    /// not.
     struct Waits(Kind, Arc<AtomicUsize>);
     impl Drop for Waits {
         fn drop(&mut self) {
@@ -172,8 +173,8 @@ fn before_it_begins_with_destructors_that_wait() {
     });
 }
 
-/// Nothing but its captured values is dropped of one that does not begin; when that panics it is a
-/// panic like others.
+/// A worker that does not begin drops only its captured values; when that panics it is a panic like
+/// others.
 #[test]
 fn before_it_begins_with_a_destructor_that_panics() {
     const NAME: &str = "aborts::before_it_begins_with_a_destructor_that_panics";

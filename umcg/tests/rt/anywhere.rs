@@ -142,7 +142,7 @@ fn time_limits() {
             match (limited, cut) {
                 (Err(Elapsed), Cut::Yes) => assert!(start.elapsed() >= SHORT),
                 (Ok(waited), Cut::No) => assert!(waited >= 3 * SHORT),
-                // It came to it late, when all was over: as may be where there is much else to do.
+                // It reached the wait late, when all was over, which happens on a busy machine.
                 (Ok(waited), Cut::Yes) => assert!(waited >= 3 * SHORT),
                 (Err(Elapsed), Cut::No) => panic!("a wait was cut short"),
             }

@@ -7,8 +7,8 @@ use std::os::fd::AsFd;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// Plays `scene` in a process of its own, given a runtime with a worker that sleeps; it is to come
-/// to its end.
+/// Runs `scene` in a process of its own, given a runtime with a worker that sleeps; it must come to
+/// its end.
 fn plays(test: &str, scene: fn(&umcg::Runtime)) {
     if !is_child(test) {
         let output = child_command(test)

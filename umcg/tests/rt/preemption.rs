@@ -83,8 +83,8 @@ fn what_is_left_on_a_stack_stops_nobody() {
     });
 }
 
-/// One that could not be taken off in time, and sleeps in the kernel by now, is not woken again and
-/// again.
+/// A worker that could not be taken off in time, and sleeps in the kernel by now, is not woken
+/// again and again.
 #[test]
 fn a_sleep_in_the_kernel_is_left_alone() {
     /// How long the worker computes first, by the clock of the tick.

@@ -150,7 +150,7 @@ fn threads_of_a_child() {
     });
 }
 
-/// An overflow of a worker's stack is said to be that worker's.
+/// The message of a stack overflow names the worker that has overflowed.
 #[test]
 fn an_overflow_is_named() {
     const NAME: &str = "processes::an_overflow_is_named";
@@ -544,7 +544,7 @@ fn an_idle_runtime_does_nothing() {
             workers
                 .into_iter()
                 .for_each(|worker| worker.join().unwrap());
-            // They have come to rest, whenever that is, and stay there.
+            // They have come to rest, at any time, and stay there.
             let start = Instant::now();
             let (mut before, mut rests) = (voluntary_switches("idle-"), 0);
             while rests < 2 {

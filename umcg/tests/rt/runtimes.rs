@@ -246,7 +246,7 @@ fn shutdown_gives_up_what_computes() {
             }
             over.store(true, Relaxed);
             eventually("the servers end", || threads("busy-").is_empty());
-            // That it has returned is no use any more, or is: it may have ended by now.
+            // It may have ended by now: its handle returns its result, or that it was abandoned.
             assert!(matches!(taken.join(), Err(JoinError::Abandoned) | Ok(7)));
             drop(dropped);
         }
@@ -452,8 +452,8 @@ fn handles_of_runtimes() {
     drop(others);
 }
 
-/// From outside no more workers are made once the end was asked for; those that there are make
-/// their own, in blocking scopes too.
+/// Once the end was asked for no more workers are made from outside; the present ones make their
+/// own, in blocking scopes too.
 #[test]
 fn closed_to_those_outside() {
     for servers in server_counts() {

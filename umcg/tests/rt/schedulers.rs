@@ -264,7 +264,7 @@ fn bound_ones_stay(runtime: &Runtime) {
         all.extend(tids);
     }
     assert_eq!(all.len(), servers);
-    // A server that there is not is no server in particular.
+    // A server number that does not exist is no server in particular.
     let builder = Builder::new().server(servers + 5);
     assert_eq!(runtime.build(&builder, || 4).unwrap().join().unwrap(), 4);
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::*;
 use std::time::Duration;
 use umcg::{JoinError, ScopedJoinHandle};
 
-/// As a worker, as a worker that blocks, and as this thread, of the global runtime then.
+/// As a worker, as a worker that blocks, and as this thread, which uses the global runtime.
 fn everywhere(name: &'static str, test: impl Fn(Kind) + Copy + Send + 'static) {
     over(name, move |runtime, kind| {
         kind.run(runtime, move || test(kind));

@@ -63,7 +63,7 @@ fn a_scope_outlives_closures_that_find_no_memory() {
 }
 
 fn one_scope(room: u64) {
-    /// Notices if it is dropped too late, which it would be by a moment.
+    /// Notices if it is dropped a moment too late.
     struct Lent<'a>(&'a AtomicBool);
     impl Drop for Lent<'_> {
         fn drop(&mut self) {

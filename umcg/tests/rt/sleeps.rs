@@ -41,7 +41,7 @@ fn ten_thousand_at_once() {
         let sleepers: Vec<_> = (0..10_000u64)
             .map(|n| {
                 let woken = woken.clone();
-                // One that was made earlier sleeps longer, or not, as it comes.
+                // A sleep that begins earlier may end earlier or later than the others.
                 let length = Duration::from_micros(20_000 + n * 7919 % 30_011);
                 let kind = if n % 20 == 0 { Kind::Full } else { Kind::Light };
                 kind.spawn_on(runtime, move || {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use umcg::{Builder, Error, Runtime, SpawnError};
 
-/// However small a stack is asked for, the library itself fits, and a function that does little.
+/// However small a stack is asked for, the library itself fits, and a small function.
 #[test]
 fn the_smallest_stack_is_large_enough_for_nothing() {
     let runtime = Runtime::builder().servers(1).stack_size(1).build().unwrap();

@@ -31,7 +31,7 @@ fn a_lock_held_across_a_wait() {
         let held = Arc::new(AtomicBool::new(false));
         let holder = {
             let (held, told) = (held.clone(), told.clone());
-            // A thread lets it go, as the only server cannot.
+            // A thread unlocks it, as the only server cannot.
             std::thread::spawn(move || {
                 let guard = LOCK.lock().unwrap();
                 held.store(true, Relaxed);
@@ -75,7 +75,8 @@ fn a_lock_held_across_a_wait() {
     );
 }
 
-/// One that computes is told of once, and a function that panics has no effect on the next report.
+/// A worker that computes is reported once, and a function that panics has no effect on the next
+/// report.
 #[test]
 fn workers_that_compute_once_each() {
     let count = Arc::new(AtomicUsize::new(0));
@@ -179,7 +180,7 @@ fn lines_of_child(test: &str, stalls: Option<&str>, told: &[Option<&str>]) -> Ve
     said
 }
 
-/// Without a word of the program's: a line on standard error, once for each name and call.
+/// Without a function of the program's: a line on standard error, once for each name and call.
 #[test]
 fn a_line_by_itself() {
     const TEST: &str = "stalls::a_line_by_itself";
@@ -305,7 +306,7 @@ fn a_lack_of_helpers() {
             runtime.spawn(move || umcg::blocking(|| (&*reader).read(&mut [0]).unwrap()))
         })
         .collect();
-    // A server that is slow to get a processor is told of besides.
+    // A server that is slow to get a processor is reported besides.
     let lack = |told: &Told| {
         let is_lack = |stall: &&Stall| matches!(stall.cause, StallCause::NoHelper { .. });
         told.lock().unwrap().iter().find(is_lack).cloned()

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use umcg::Runtime;
 use umcg::rt::{DriverKind, RuntimeBuilder};
 
-// Beside this file also where that is another program's.
+// Beside this file also where this file belongs to another program.
 #[allow(dead_code, reason = "not all of it is used everywhere")]
 #[path = "forks.rs"]
 pub(crate) mod forks;

@@ -79,7 +79,7 @@ fn nested() {
             seen = true;
         });
         assert_eq!((outer, seen), (Err(Elapsed), false));
-        // Both at once: the outer it is, sooner or later.
+        // Both at once: the outer one counts, sooner or later.
         let deadline = Instant::now() + SHORT;
         let outer = timeout_at(deadline, || {
             let inner = timeout_at(deadline, || umcg::sleep(HOUR));
@@ -254,7 +254,7 @@ fn unparks_while_it_fires() {
     });
 }
 
-/// Destructors at a worker's end are not cut short, by limits of their own neither.
+/// Destructors at a worker's end are not cut short, not even by limits of their own.
 #[test]
 fn at_the_end_of_a_worker_none_elapses() {
     struct Limited(Arc<AtomicUsize>);

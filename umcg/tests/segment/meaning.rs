@@ -504,8 +504,8 @@ fn a_lock_that_is_given_back_is_in_order() {
     }
 }
 
-/// The error that another party was told while one had the lock nearly all the time, if there was
-/// one, and how long the longest operation of the latter took.
+/// The error that another party got while one had the lock nearly all the time, if there was one;
+/// and how long the longest operation of the latter took.
 fn hold_again_and_again(patience: Duration) -> (Option<Fault>, Duration) {
     const SIZE: usize = 64 << 20;
     let first = Segment::options().bytes(72 << 20).create().unwrap();
@@ -525,7 +525,7 @@ fn hold_again_and_again(patience: Duration) -> (Option<Fault>, Duration) {
                 operation();
                 longest = longest.max(begin.elapsed());
             };
-            // Not until the other one has had the lock, which is for chance to say.
+            // Not until the other one has had the lock, which is up to chance.
             while goes_on() && !over.load(Relaxed) {
                 time(&mut || _ = sender.try_send(&message));
                 time(&mut || _ = sender.try_recv(&mut message));

@@ -38,7 +38,7 @@ fn what_is_no_segment() {
             file.read_exact_at(&mut old, at).unwrap();
             file.write_all_at(&u64::to_ne_bytes(value), at).unwrap();
             let opened = Segment::open(file);
-            // Fewer bytes, or other numbers that fit, cannot be told from the truth.
+            // Fewer bytes, or other numbers that fit, look just as valid.
             assert!(
                 opened.is_err()
                     || u64::from_ne_bytes(old) == value
@@ -159,8 +159,8 @@ fn condemn(segment: &Segment, name: &str) {
         .unwrap();
 }
 
-/// The name of an object that is lost can be had again; those that have the old object are told as
-/// before.
+/// The name of an object that is lost can be had again; the holders of the old object get its error
+/// as before.
 #[test]
 fn names_of_what_is_lost() {
     let segment = Segment::options().objects(4).bytes(1000).create().unwrap();

@@ -114,7 +114,7 @@ fn neighbours() {
     assert!(taken[0].abs_diff(taken[1]) < MANY / 8, "{taken:?}");
 }
 
-/// The first waits of sets of which each is made for that.
+/// The first waits of sets: a new set is made for each wait.
 #[test]
 fn new_sets() {
     for len in [2, 3, 10] {

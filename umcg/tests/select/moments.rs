@@ -11,7 +11,7 @@ use umcg::select::{Select, Set};
 use umcg::sync::{Event, Object, Semaphore, try_acquire_any, try_wait_any, wait_any};
 use umcg::tube::tube;
 
-/// For how long each is tried; sooner over, where something is wrong.
+/// For how long each is tried; less if a fault is found.
 const FOR: Duration = Duration::from_millis(700);
 
 /// While one thing moves between two by `step`, of which at every moment one has it, `looks` finds

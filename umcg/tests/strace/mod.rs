@@ -7,8 +7,8 @@ use std::process::Command;
 /// How often an operation is done.
 const TIMES: usize = 100_000;
 
-/// How often one is done of which it is known that it makes a call: each is a stop of the traced
-/// process.
+/// How often an operation is repeated that is known to make a call: each call is a stop of the
+/// traced process.
 const PLANTED_TIMES: usize = 1_000;
 
 /// Of any sort, in all of the repetitions: room for what a runtime does now and then.
@@ -32,7 +32,7 @@ fn repeated(name: &str, times: usize, mut operation: impl FnMut()) {
     mark(&format!("end {name}\n"));
 }
 
-/// One that makes a call each time, so that it shows whether calls are seen.
+/// An operation that makes a call each time, to show whether calls are seen.
 pub(crate) fn planted(name: &str) {
     repeated(name, PLANTED_TIMES, || {
         std::hint::black_box(rustix::process::getppid());

@@ -34,8 +34,8 @@ struct Ledger {
     waits: AtomicU64,
     deadlines: AtomicU64,
     blocks: AtomicU64,
-    /// It begins, or ends, where an event of the other kind is not to come: registered as a thread;
-    /// unregistered while it blocked.
+    /// It begins, or ends, at a place where an event of the other kind must not come: registered as
+    /// a thread; unregistered while it blocked.
     extra_wakes: AtomicU64,
     missing_wakes: AtomicU64,
     /// The results of its waits.

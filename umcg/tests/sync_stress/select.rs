@@ -1,4 +1,4 @@
-//! Waiting for whichever comes first, of different things.
+//! Waiting for the first of several different things.
 
 use crate::ledger::{Ledger, Message};
 use crate::messages::{Line, Lines, Messages, receive_one};

@@ -1,4 +1,4 @@
-//! Futexes: counts in words, which are taken from whichever of some has one; and a lock with a
+//! Futexes: counts in words, taken from any of some words that has one; and a lock with a
 //! condition, made of two words.
 
 use crate::harness::Rng;

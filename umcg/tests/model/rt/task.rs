@@ -18,7 +18,7 @@ pub(crate) struct Task {
     pub(crate) state: AtomicU32,
     pub(crate) cancel: AtomicU32,
     pub(crate) noticed: AtomicBool,
-    /// It unwinds, rather than to notice that it was asked to end.
+    /// It unwinds, and does not check whether it was asked to end.
     pub(crate) unwinds: AtomicBool,
     pub(crate) waiter: AtomicPtr<()>,
     pub(crate) left: AtomicU32,

@@ -7,8 +7,8 @@
 //! has not. A flow that is taken off in there is stepped again as soon as it goes on, on whichever
 //! kernel thread.
 //!
-//! The flag is a register's: it goes along with every switch that is no return from a handler, into
-//! the next worker, the server, a new worker.
+//! The flag belongs to a register: it goes along with every switch that is no return from a
+//! handler, into the next worker, the server, a new worker.
 
 use std::arch::asm;
 use std::ffi::{c_int, c_void};
@@ -26,13 +26,13 @@ const SYSTEM_CALL: [u8; 2] = [0x0f, 0x05];
 
 /// Whether flows that have the flag keep it.
 static ON: AtomicBool = AtomicBool::new(false);
-/// Each how many instructions a tick comes, and which is the first to have one.
+/// The interval between ticks in instructions, and the first instruction to have one.
 static STRIDE: AtomicU64 = AtomicU64::new(1);
 static FIRST: AtomicU64 = AtomicU64::new(0);
 /// Instructions so far.
 static STEPS: AtomicU64 = AtomicU64::new(0);
-/// Those before which another turn had begun: the flow, or another one that is stepped, was taken
-/// off by the tick before, or has switched.
+/// Instructions before which another turn had begun: the flow, or another one that is stepped, was
+/// taken off by the tick before, or has switched.
 static TURNS: AtomicU64 = AtomicU64::new(0);
 static LAST_TURN: AtomicU64 = AtomicU64::new(u64::MAX);
 /// The next instruction.

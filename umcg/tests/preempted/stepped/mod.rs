@@ -1,7 +1,7 @@
-//! A tick before each instruction of a bounded sequence in turn. Where the worker may be taken off
-//! it is, and others run; all else has to go on as if nothing had come.
+//! A tick before each instruction of a bounded sequence in turn. Wherever the worker may be taken
+//! off, it is, and others run; everything else has to go on as if nothing had come.
 //!
-//! `UMCG_STEP_STRIDE`: a tick comes before each so many instructions, 1 where not given;
+//! `UMCG_STEP_STRIDE`: a tick comes before every this many instructions, 1 where not given;
 //! `UMCG_STEP_FIRST`: the first one that has one.
 
 mod flag;

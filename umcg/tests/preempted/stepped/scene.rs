@@ -36,7 +36,7 @@ fn number(name: &str, default: u64) -> u64 {
 }
 
 /// Plays `scene` with a tick before each instruction that comes in between, in processes of their
-/// own: all in one, or every so many in each of several.
+/// own: all ticks in one process, or every n-th in each of several.
 #[track_caller]
 pub(crate) fn plays(test: &str, label: &str, scene: impl Fn()) {
     let stride = number("UMCG_STEP_STRIDE", 1).max(1);
@@ -208,8 +208,8 @@ fn state_of_thread() -> (u64, usize, usize) {
     (mask, stack.ss_sp.addr(), stack.ss_size)
 }
 
-/// First in, first out. A worker that is to be stepped goes on with the flag, where it does not
-/// have it of the frame that it was taken off with.
+/// First in, first out. A worker that is to be stepped goes on with the flag, unless the frame that
+/// it was taken off with has it.
 #[derive(Default)]
 struct Stepped {
     ready: Mutex<VecDeque<(Runnable, Why)>>,

@@ -34,7 +34,7 @@ impl Hold {
     }
 }
 
-/// Now so, now so: not too much time goes into looking.
+/// Varies, so that not too much time is spent on looking.
 pub(crate) fn is_alone() -> bool {
     shuttle::rand::thread_rng().gen_bool(0.75)
 }

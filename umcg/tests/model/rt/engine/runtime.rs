@@ -98,7 +98,7 @@ impl RuntimeState {
         }
     }
 
-    /// A worker runs, until as many have begun as shall be together.
+    /// A worker runs until as many have begun as must be running together.
     pub(crate) fn run(&self, _worker: Runnable) {
         *self.ran.lock().unwrap() += 1;
         self.more.notify_all();
