@@ -3,8 +3,8 @@
 
     ci/digest.py LOG
 
-Prints the lines that name a failure, the output of each test that failed, what was printed before a
-test program died, and the end of the log. Frames of a backtrace are left out unless they are this
+Prints the lines that name a failure, the output of each test that failed, the lines printed before
+a test program died, and the end of the log. Frames of a backtrace are left out unless they are this
 project's.
 """
 

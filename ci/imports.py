@@ -96,7 +96,7 @@ class Crate:
         return module + path if module + path[:1] in self.code else None
 
     def home(self, path, seen=()):
-        """The module that has what an absolute path names."""
+        """The module that has the item an absolute path names."""
         depth = next(n for n in range(len(path), -1, -1) if path[:n] in self.code)
         module = path[:depth]
         if depth == len(path) or path in seen:

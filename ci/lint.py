@@ -197,7 +197,7 @@ def rust_function(lines, number, line):
 
 
 def widths(tree):
-    """No line over 100 columns, but in tables, blocks of code and for what a link points to."""
+    """No line over 100 columns, except in tables, blocks of code and for the target of a link."""
     kinds = (".rs", ".c", ".cc", ".h", ".py", ".sh", ".go", ".md", ".toml", ".1", ".3", ".7")
     for name, lines in tree.of(*kinds):
         is_prose, in_block = name.endswith(".md"), False
@@ -234,7 +234,7 @@ def words(tree):
 
 
 def references(tree):
-    """What documents and comments point to is there."""
+    """The targets that documents and comments point to exist."""
     for name, lines in tree.of(".md"):
         for number, line in enumerate(lines):
             for target in LINK.findall(line):

@@ -37,7 +37,7 @@ class Fault(Exception):
 
 
 def bugs(table):
-    """The bugs of a table, each with what its room says."""
+    """The bugs of a table, each with the fields of its room."""
     try:
         import tomllib
     except ImportError:
