@@ -1,5 +1,9 @@
 //! Errors: one type for each kind of operation.
 
+mod texts;
+
+pub(crate) use texts::texts;
+
 use std::fmt;
 
 /// Why a server or worker could not be made.
@@ -95,30 +99,10 @@ pub enum WaitError {
     Interrupted,
 }
 
-impl fmt::Display for WaitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            WaitError::Woken => "the server was woken without an event",
-            WaitError::TimedOut => "the deadline passed without an event",
-            WaitError::Interrupted => "a signal handler ran",
-        })
-    }
-}
-
-impl std::error::Error for WaitError {}
-
 /// Error: the caller is not a worker that a server runs just now. It is a plain thread, a server,
 /// or a worker in a blocking scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAWorker;
-
-impl fmt::Display for NotAWorker {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the caller is no worker that a server runs")
-    }
-}
-
-impl std::error::Error for NotAWorker {}
 
 /// Why a worker's wait with a deadline did not end by a server's choice alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,13 +113,17 @@ pub enum TimedOut {
     NotAWorker,
 }
 
-impl fmt::Display for TimedOut {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            TimedOut::Passed => f.write_str("the deadline passed"),
-            TimedOut::NotAWorker => NotAWorker.fmt(f),
-        }
+texts! {
+    WaitError {
+        WaitError::Woken => "the server was woken without an event",
+        WaitError::TimedOut => "the deadline passed without an event",
+        WaitError::Interrupted => "a signal handler ran",
+    }
+    NotAWorker {
+        NotAWorker => "the caller is no worker that a server runs",
+    }
+    TimedOut {
+        TimedOut::Passed => "the deadline passed",
+        TimedOut::NotAWorker => &NotAWorker,
     }
 }
-
-impl std::error::Error for TimedOut {}

@@ -2,10 +2,10 @@
 
 use super::table;
 use super::table::{Requeued, Stand, address};
+use crate::error::texts;
 use crate::rt::sync::{AtomicU32, Ordering::Relaxed};
 use crate::rt::timed;
 use crate::rt::wait::{self, ClaimedList, Place, Queued, Single};
-use std::fmt;
 
 const REASON: &&str = &"futex";
 
@@ -25,23 +25,15 @@ pub enum WaitError {
     TimedOut,
 }
 
-impl fmt::Display for Changed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the word had another value")
+texts! {
+    Changed {
+        Changed => "the word had another value",
+    }
+    WaitError {
+        WaitError::Changed => &Changed,
+        WaitError::TimedOut => "the time has passed",
     }
 }
-
-impl fmt::Display for WaitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            WaitError::Changed => Changed.fmt(f),
-            WaitError::TimedOut => f.write_str("the time has passed"),
-        }
-    }
-}
-
-impl std::error::Error for Changed {}
-impl std::error::Error for WaitError {}
 
 /// Waits until somebody wakes the word, if it has this value. A point of cancellation if it has to
 /// wait; a wait that is cancelled has taken no wake-up. Switches.

@@ -4,6 +4,7 @@ use super::clock;
 use super::handle::Handle;
 use super::object::{DEEPEST, Kind, Object};
 use super::owner;
+use crate::error::texts;
 use crate::rt::time;
 use std::fmt;
 use std::io;
@@ -68,14 +69,6 @@ pub struct Semaphore(Handle);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfRange;
 
-impl fmt::Display for OutOfRange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("more than there can be")
-    }
-}
-
-impl std::error::Error for OutOfRange {}
-
 impl Semaphore {
     /// One that has so many, and never more than `most`.
     ///
@@ -132,13 +125,14 @@ pub struct Mutex(Handle);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotOwner;
 
-impl fmt::Display for NotOwner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the mutex has another owner, or none")
+texts! {
+    OutOfRange {
+        OutOfRange => "more than there can be",
+    }
+    NotOwner {
+        NotOwner => "the mutex has another owner, or none",
     }
 }
-
-impl std::error::Error for NotOwner {}
 
 /// What a [`Mutex`] is at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,13 +9,13 @@ use super::clock;
 use super::handle::BorrowedHandle;
 use super::object::{Object, TAKEN_ABANDONED};
 use super::owner;
+use crate::error::texts;
 use crate::rt::time;
 use crate::rt::wait::{self, ClaimedList, End, Place, Queued, Source, Waiter};
 use crate::select::engine::{self, Set as _};
 use crate::select::list::with_list;
 use crate::sync::joint::{Member, Set};
 use std::cell::Cell;
-use std::fmt;
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
@@ -47,16 +47,12 @@ pub enum WaitError {
     Invalid,
 }
 
-impl fmt::Display for WaitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            WaitError::TimedOut => "the time has passed",
-            WaitError::Invalid => "an object is there twice, or the alert is no event",
-        })
+texts! {
+    WaitError {
+        WaitError::TimedOut => "the time has passed",
+        WaitError::Invalid => "an object is there twice, or the alert is no event",
     }
 }
-
-impl std::error::Error for WaitError {}
 
 /// Something to wait for: any, or all, of some objects.
 #[derive(Clone, Copy, Debug)]

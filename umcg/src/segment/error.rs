@@ -1,5 +1,6 @@
 //! Errors of operations on a segment.
 
+use crate::error::texts;
 use std::fmt;
 use std::io;
 
@@ -109,16 +110,6 @@ pub enum TubeWaitError {
 const LATE: &str = "the time has passed";
 const CLOSED: &str = "the tube is closed";
 
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Fault::Dead => "a process died within the object's lock",
-            Fault::Corrupt => "the object's contents are corrupt",
-            Fault::Full => "the segment has no room for another waiter or process",
-        })
-    }
-}
-
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -131,83 +122,6 @@ impl fmt::Display for OpenError {
         })
     }
 }
-
-impl fmt::Display for NameError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            NameError::Name => "not a name for an object",
-            NameError::Mismatch => "the object of this name is another one",
-            NameError::Size => "an impossible capacity or size of messages",
-            NameError::Full => "the segment has no room for another object",
-            NameError::Busy => "somebody is making an object, and does not come to an end",
-        })
-    }
-}
-
-impl fmt::Display for TryError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            TryError::Empty => f.write_str("there is nothing to take"),
-            TryError::Fault(fault) => fault.fmt(f),
-        }
-    }
-}
-
-impl fmt::Display for WaitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            WaitError::TimedOut => f.write_str(LATE),
-            WaitError::Fault(fault) => fault.fmt(f),
-        }
-    }
-}
-
-impl fmt::Display for ReleaseError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ReleaseError::Overflow => f.write_str("the semaphore cannot keep more wakeups"),
-            ReleaseError::Fault(fault) => fault.fmt(f),
-        }
-    }
-}
-
-impl fmt::Display for TubeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            TubeError::Closed => f.write_str(CLOSED),
-            TubeError::Fault(fault) => fault.fmt(f),
-        }
-    }
-}
-
-impl fmt::Display for TryTubeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            TryTubeError::NotNow => f.write_str("the tube has no room, or no message"),
-            TryTubeError::Closed => f.write_str(CLOSED),
-            TryTubeError::Fault(fault) => fault.fmt(f),
-        }
-    }
-}
-
-impl fmt::Display for TubeWaitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            TubeWaitError::TimedOut => f.write_str(LATE),
-            TubeWaitError::Closed => f.write_str(CLOSED),
-            TubeWaitError::Fault(fault) => fault.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for Fault {}
-impl std::error::Error for NameError {}
-impl std::error::Error for TryError {}
-impl std::error::Error for WaitError {}
-impl std::error::Error for ReleaseError {}
-impl std::error::Error for TubeError {}
-impl std::error::Error for TryTubeError {}
-impl std::error::Error for TubeWaitError {}
 
 impl std::error::Error for OpenError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
@@ -246,3 +160,44 @@ macro_rules! from_fault {
 }
 
 from_fault!(TryError WaitError ReleaseError TubeError TryTubeError TubeWaitError);
+
+texts! {
+    Fault {
+        Fault::Dead => "a process died within the object's lock",
+        Fault::Corrupt => "the object's contents are corrupt",
+        Fault::Full => "the segment has no room for another waiter or process",
+    }
+    NameError {
+        NameError::Name => "not a name for an object",
+        NameError::Mismatch => "the object of this name is another one",
+        NameError::Size => "an impossible capacity or size of messages",
+        NameError::Full => "the segment has no room for another object",
+        NameError::Busy => "somebody is making an object, and does not come to an end",
+    }
+    TryError {
+        TryError::Empty => "there is nothing to take",
+        TryError::Fault(fault) => fault,
+    }
+    WaitError {
+        WaitError::TimedOut => LATE,
+        WaitError::Fault(fault) => fault,
+    }
+    ReleaseError {
+        ReleaseError::Overflow => "the semaphore cannot keep more wakeups",
+        ReleaseError::Fault(fault) => fault,
+    }
+    TubeError {
+        TubeError::Closed => CLOSED,
+        TubeError::Fault(fault) => fault,
+    }
+    TryTubeError {
+        TryTubeError::NotNow => "the tube has no room, or no message",
+        TryTubeError::Closed => CLOSED,
+        TryTubeError::Fault(fault) => fault,
+    }
+    TubeWaitError {
+        TubeWaitError::TimedOut => LATE,
+        TubeWaitError::Closed => CLOSED,
+        TubeWaitError::Fault(fault) => fault,
+    }
+}

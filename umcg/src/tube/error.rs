@@ -2,6 +2,7 @@
 //! channels know.
 
 use super::waiting::Refused;
+use crate::error::texts;
 use std::error::Error;
 use std::fmt;
 
@@ -174,12 +175,6 @@ impl<T> fmt::Display for SendTimeoutError<T> {
     }
 }
 
-impl fmt::Display for RecvError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(DRAINED)
-    }
-}
-
 impl fmt::Display for TryRecvError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if *self == TryRecvError::Empty {
@@ -230,6 +225,11 @@ impl<T> fmt::Debug for SendTimeoutError<T> {
 impl<T> Error for SendError<T> {}
 impl<T> Error for TrySendError<T> {}
 impl<T> Error for SendTimeoutError<T> {}
-impl Error for RecvError {}
 impl Error for TryRecvError {}
 impl Error for RecvTimeoutError {}
+
+texts! {
+    RecvError {
+        RecvError => DRAINED,
+    }
+}

@@ -67,6 +67,14 @@ pub mod thread {
     pub(crate) use real::thread::panicking;
 }
 
+/// The library's, and `std::error`.
+#[path = "../../src/error"]
+pub mod error {
+    pub use real::error::Error;
+    pub(crate) mod texts;
+    pub(crate) use texts::texts;
+}
+
 #[path = "../../src/select"]
 mod select {
     pub(crate) mod engine;

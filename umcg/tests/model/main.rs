@@ -20,6 +20,12 @@ mod tso;
 #[cfg(shuttle)]
 mod condvar;
 #[cfg(shuttle)]
+#[path = "../../src/error"]
+mod error {
+    pub(crate) mod texts;
+    pub(crate) use texts::texts;
+}
+#[cfg(shuttle)]
 mod event;
 #[cfg(shuttle)]
 mod futex;

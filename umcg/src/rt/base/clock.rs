@@ -1,5 +1,6 @@
 //! The clock of deadlines: nanoseconds of CLOCK_MONOTONIC in 64 bits; `u64::MAX` is never.
 
+use crate::error::texts;
 use rustix::thread::Timespec;
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::OnceLock;
@@ -80,10 +81,8 @@ pub(crate) fn timespec(deadline: u64) -> Option<Timespec> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed;
 
-impl std::fmt::Display for Elapsed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the time was over before the work was done")
+texts! {
+    Elapsed {
+        Elapsed => "the time was over before the work was done",
     }
 }
-
-impl std::error::Error for Elapsed {}

@@ -1,6 +1,6 @@
 //! Why nothing was taken, or given.
 
-use std::fmt;
+use crate::error::texts;
 
 /// The semaphore was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,37 +28,19 @@ pub enum AcquireError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overflow;
 
-impl fmt::Display for Closed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the semaphore was closed")
+texts! {
+    Closed {
+        Closed => "the semaphore was closed",
+    }
+    TryAcquireError {
+        TryAcquireError::Empty => "the semaphore has not as many wakeups",
+        TryAcquireError::Closed => &Closed,
+    }
+    AcquireError {
+        AcquireError::TimedOut => "the time has passed",
+        AcquireError::Closed => &Closed,
+    }
+    Overflow {
+        Overflow => "the semaphore cannot keep more wakeups",
     }
 }
-
-impl fmt::Display for TryAcquireError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            TryAcquireError::Empty => f.write_str("the semaphore has not as many wakeups"),
-            TryAcquireError::Closed => Closed.fmt(f),
-        }
-    }
-}
-
-impl fmt::Display for AcquireError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            AcquireError::TimedOut => f.write_str("the time has passed"),
-            AcquireError::Closed => Closed.fmt(f),
-        }
-    }
-}
-
-impl fmt::Display for Overflow {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the semaphore cannot keep more wakeups")
-    }
-}
-
-impl std::error::Error for Closed {}
-impl std::error::Error for TryAcquireError {}
-impl std::error::Error for AcquireError {}
-impl std::error::Error for Overflow {}
