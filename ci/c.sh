@@ -49,7 +49,7 @@ if have pkg-config; then
         LD_LIBRARY_PATH=$work/usr/lib timeout 60 "$work/$program" > "$work/$program.out" ||
             die "$program, shared"
     done
-    # The lines of the README.
+    # The lines of docs/c.md.
     (
         export PKG_CONFIG_PATH="$work/usr/lib/pkgconfig"
         # shellcheck disable=SC2046
