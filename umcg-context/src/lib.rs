@@ -2,6 +2,8 @@
 //!
 //! A [`Context`] is saved registers and a stack pointer, nothing else. [`switch`] goes from one to
 //! another in user mode. Stacks come from [`stack`], and [`pool`] keeps them.
+//!
+//! Nothing is promised about the caller's right to run a flow: the crates above see to that.
 #![no_std]
 
 pub mod annotate;

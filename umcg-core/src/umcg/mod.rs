@@ -12,6 +12,40 @@
 //! | `tick`, `preempt` | the timers of preemption; the handler of their signal |
 //! | `process` | forks, overflows and ends of threads |
 //! | `operation` | the operations of the interface, by role of the caller |
+//!
+//! # The life of a thread worker
+//!
+//! A pthread registers as a worker (`UMCG_REGISTER_WORKER`), a server runs it, it blocks once, and
+//! it unregisters.
+//!
+//! 1. `thread::register` takes a descriptor (recycled, never freed), prepares the *home loop* on a
+//!    small stack, and enters the descriptor under the thread's tid into `WORKERS`.
+//!    `thread::arrive` blocks the kernel thread's signals and switches from the worker's context to
+//!    the home loop.
+//! 2. The home loop posts WAKE: the worker stands in the queue of `idle` (state QUEUED), and one
+//!    idle server is woken. The home thread sleeps on `go`.
+//! 3. A server in `WAIT` collects the event: the worker is RUNNABLE, or HELD where the event
+//!    becomes a `Ready`. The program decides to run it.
+//! 4. The server wins the right (`Node::claim` by tid, or `Lists::take` by token: RUNNING), sets
+//!    the worker's thread pointer, and switches to its context (`Server::run`). `register` returns
+//!    in the worker, now on the server's kernel thread.
+//! 5. The worker waits. `Worker::leave` writes WAIT into the server's mail, sets the server's
+//!    thread pointer, and switches back. The server *settles*: it makes the worker RUNNABLE or HELD
+//!    again, and returns the event. This round trip touches no lock and no system call.
+//! 6. Run again, the worker begins a blocking scope: it leaves with BLOCK. The server settles it
+//!    (BLOCKED) and posts `go`; the home thread loads the worker's context. Its system calls are
+//!    now its own. At the end of the scope it switches back to the home loop, which posts WAKE.
+//! 7. It unregisters: it leaves with EXIT; the server settles, `go` is posted, and the flow goes on
+//!    at home for good, as a plain thread.
+//!
+//! A light worker has no home: it is made HELD or with a WAKE posted, and blocks on a helper
+//! thread. When it exits, the server that settles it recycles stack and descriptor. Where FSGSBASE
+//! is missing, thread workers are `Staying`: steps 4 and 5 hand over by a futex, with the same
+//! meaning.
+//!
+//! A worker that switches to another one (`CTX_SWITCH`) leaves without its server:
+//! `Worker::leave_to` runs `publish` on the *new* worker's stack, and that posts WAIT for the old
+//! one, which by then is wholly saved. States, invariants, races and proof: docs/protocols/umcg.md.
 
 pub(crate) mod blocking;
 pub(crate) mod group;

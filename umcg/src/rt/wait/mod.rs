@@ -8,6 +8,11 @@
 //! | `deadline`, `expire` | waits that end at a time |
 //! | `cancel`, `interrupt` | waits that are cut short |
 //! | `yielding` | giving way to others |
+//!
+//! Nothing waits but by parking, or in one kind of queue. Joining, sleeping, scopes, futures,
+//! sockets: each is a loop of look, make a handle known, look again, park. Where many wait for
+//! whatever comes, they stand in queues. So there are two protocols to prove, one place for
+//! deadlines and one for cancellation.
 
 pub(crate) mod cancel;
 pub(crate) mod deadline;
