@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""The lints that no tool has: ordering labels, sizes, words, references, excerpts, layers.
+"""The lints that no tool has: ordering labels, sizes, words, prose, references, excerpts, layers.
 
 ci/lint.py [ROOT]      lints the tracked files of the repository (or the folder ROOT)
 ci/lint.py --planted   shows that each lint finds a planted fault, and only where there is one
 """
 
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -62,6 +63,14 @@ ROOMS = "docs/ARCHITECTURE.md"
 ROOM = re.compile(r"^\| ([\w-]+) \| (\d+) \| ((?:`[\w:]+`,? ?)+) \|", re.MULTILINE)
 EXCERPT = re.compile(r"<!-- from (\S+) -->$")
 COMMENT = re.compile(r"^//[/!] ?")
+ANCHOR = re.compile(r"\]\(([^)#\s]*)#([^)\s]+)\)")
+HEADING = re.compile(r"#+ +(.*)")
+# Words in place of a subject. People may be who they are.
+PROSE = re.compile(
+    r"(?<!those )(?<!users )(?<!readers )\b"
+    r"([Ww]ho|[Ww]hom|[Ww]hoever|(?:of|for|by|with|than) what|what is (?:there|left out))\b"
+)
+QUOTED = re.compile(r"`[^`]*`|\"[^\"]*\"")
 DOCUMENT = re.compile(r"\bdocs/[\w/.-]+\.md\b")
 
 
@@ -250,6 +259,45 @@ def references(tree):
                     yield f"{name}:{number + 1}: no such document: {target}"
 
 
+def anchors(tree):
+    """The headings that documents point to exist."""
+
+    def slugs(text):
+        return {
+            re.sub(r"[^\w\- ]", "", heading[1].lower()).strip().replace(" ", "-")
+            for heading in map(HEADING.match, text.splitlines())
+            if heading
+        }
+
+    for name, lines in tree.of(".md"):
+        for number, line in enumerate(lines):
+            for target, anchor in ANCHOR.findall(line):
+                path = str(pathlib.PurePath(name).parent / target) if target else name
+                path = os.path.normpath(path)
+                if path in tree.texts and anchor not in slugs(tree.texts[path]):
+                    yield f"{name}:{number + 1}: no such heading: {target}#{anchor}"
+
+
+def prose(tree):
+    """Comments and documents name their subjects."""
+    for name, lines in tree.of(".rs", ".c", ".cc", ".h", ".md", ".3", ".toml"):
+        in_block = False
+        for number, line in enumerate(lines):
+            if FENCE.match(line):
+                in_block = not in_block
+            if name.endswith((".md", ".3")):
+                text = "" if in_block else line
+            elif name.endswith(".toml"):
+                text = line.removeprefix("what = ") if line.startswith("what = ") else ""
+                text = text.strip('"')
+            else:
+                is_block = line.lstrip().startswith(("/*", "* "))
+                text = line if is_block else "".join(line.split("//", 1)[1:])
+            match = PROSE.search(QUOTED.sub("", text))
+            if match:
+                yield f"{name}:{number + 1}: name the subject in place of `{match[0]}`"
+
+
 def excerpts(tree):
     """A program in a document that says where it comes from is there, word for word."""
     for name, lines in tree.of(".md"):
@@ -338,7 +386,19 @@ def low_may_use(other, kind, target):
     return other in (LOW_MAY_BUILD_WITH if kind == "build" else LOW_MAY_USE)
 
 
-LINTS = (orderings, sizes, widths, words, references, excerpts, layers, rooms, circles)
+LINTS = (
+    orderings,
+    sizes,
+    widths,
+    words,
+    references,
+    anchors,
+    prose,
+    excerpts,
+    layers,
+    rooms,
+    circles,
+)
 
 
 def lint(root, lints=LINTS):
@@ -434,6 +494,14 @@ PLANTED = [
     (references, {"a.md": "[b](b.md#part), [c](https://example.org)\n", "b.md": ""}, None),
     (references, {"a.md": "[b](b.md)\n"}, "no such file"),
     (references, {"src/a.rs": "//! See `docs/" + "b.md`.\n"}, "no such document"),
+    (anchors, {"a.md": "# One part\n\n[a](#one-part), [b](b.md#two)\n", "b.md": "## Two\n"}, None),
+    (anchors, {"a.md": "# One\n\n[a](#two)\n"}, "no such heading"),
+    (anchors, {"a.md": "[b](b.md#one)\n", "b.md": "# Two\n"}, "no such heading"),
+    (prose, {"a.rs": "let who = 1; // a worker whose name is `who`\n"}, None),
+    (prose, {"a.rs": "// For who waits.\n"}, "name the subject"),
+    (prose, {"a.md": "Whoever waits.\n"}, "name the subject"),
+    (prose, {"a.h": "/* A list\n * of what was sent. */\n"}, "name the subject"),
+    (prose, {"a.toml": 'what = "a wakeup for who waits"\n'}, "name the subject"),
     (
         excerpts,
         {"a.md": EXAMPLE, "a.rs": "//! ```\n//! let x = 1;\n//!\n//! f(x);\n//! ```\n"},

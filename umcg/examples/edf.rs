@@ -26,8 +26,8 @@ fn job(work: u64) {
     }
 }
 
-/// Runs the tasks for a while; `key` says by what a job is chosen, given its release and its
-/// deadline. Returns how many jobs each task had, and how many of them missed their deadline.
+/// Runs the tasks for a while. A job is chosen by its `key`, given its release and its deadline.
+/// Returns how many jobs each task had, and how many of them missed their deadline.
 fn schedule(server: &Server, length: u64, key: fn(u64, u64) -> u64) -> [(u32, u32); TASKS.len()] {
     let begin = Instant::now();
     let mut releases = [0; TASKS.len()];

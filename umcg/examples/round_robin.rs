@@ -1,4 +1,4 @@
-//! Round robin: one server runs whoever has been ready for longest. Half of the workers are
+//! Round robin: one server runs the worker that has been ready for longest. Half of the workers are
 //! threads, half are light, and the server need not care.
 //!
 //! A worker gives way with `umcg::wait`, and comes back to the end of the queue. One that sleeps

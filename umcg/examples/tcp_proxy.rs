@@ -22,7 +22,7 @@ fn pump(mut from: &TcpStream, mut to: &TcpStream) -> io::Result<u64> {
     match copied {
         // Half-close: `to` reads the end, and the opposite direction stays as it is.
         Ok(_) => to.shutdown(Shutdown::Write)?,
-        // The connection is of no use any more. Whoever waits for either side goes on, in the other
+        // The connection is of no use any more. Waiters for either side go on, in the other
         // worker too.
         Err(_) => {
             let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));

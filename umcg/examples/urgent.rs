@@ -1,8 +1,8 @@
 //! A server with mixed load: batch workers compute without ever giving way, more of them than there
 //! are processors, and urgent requests over TCP keep their latency.
 //!
-//! Two settings do it. The scheduler `Priority` runs who is most urgent. Preemption takes a batch
-//! worker off its server when somebody more urgent becomes ready; a request's bytes are seen
+//! Two settings do it. The scheduler `Priority` runs the most urgent worker. Preemption takes a
+//! batch worker off its server when a more urgent one becomes ready; a request's bytes are seen
 //! although all servers compute, because the runtime's watch waits for them then.
 //!
 //! A request is due at a time that does not depend on the answers before it, and its latency counts

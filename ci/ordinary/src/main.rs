@@ -18,7 +18,8 @@ type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 const CERTIFICATE: &[u8] = include_bytes!("cert.der");
 const KEY: &[u8] = include_bytes!("key.der");
 
-/// How deep the values are nested, an object and an array by turns: half of what serde_json allows.
+/// How deep the values are nested, an object and an array by turns: half of the depth that
+/// serde_json allows.
 const DEPTH: usize = 64;
 
 fn regex() -> Result<()> {

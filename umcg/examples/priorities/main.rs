@@ -6,8 +6,8 @@
 //! preemption. Three rules make this good for urgent requests:
 //! - A server hears of a request when its batch worker gives way. So one server runs no hogs, and
 //!   looks after every chunk of some 30 us.
-//! - Who is a hog shows: preempted when it ran last, or not run yet. Preemption itself comes too
-//!   late for a request: the kernel counts a thread's time in its own ticks, of 1 to 10 ms,
+//! - A hog shows itself: it was preempted when it ran last, or has not run yet. Preemption comes
+//!   too late for a request: the kernel counts a thread's time in its own ticks, of 1 to 10 ms,
 //!   whatever the interval asked for.
 //! - One server beyond the number of processors runs urgent workers only. It sleeps until a request
 //!   is due, and then competes for a processor with the other servers: for the case that the kernel

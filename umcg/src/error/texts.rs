@@ -1,6 +1,6 @@
-//! What errors say, in a table.
+//! The texts of errors, in a table.
 
-/// Makes an error of a type, by what it says: a text or an error for each pattern.
+/// Makes a type an error. For each pattern it prints a text or another error.
 macro_rules! texts {
     ($($error:ty { $($pattern:pat => $text:expr,)+ })+) => {$(
         impl std::fmt::Display for $error {

@@ -1,4 +1,4 @@
-//! Dead parties: docs/protocols/segment.md, "Bury" and "Who looks".
+//! Dead parties: docs/protocols/segment.md, "Bury" and "The search for deaths".
 
 use super::directory;
 use super::error::Fault;

@@ -162,7 +162,7 @@ impl<'a> Locked<'a> {
         }
     }
 
-    /// Whether waiters will be given only what is there already.
+    /// Whether waiters will be given only the wakeups that are saved already.
     pub(super) fn is_closed(&self) -> bool {
         matches!(self.object.kind, Kind::Tube(_)) && self.object.closed().load(Relaxed) != 0
     }

@@ -2,7 +2,7 @@
 //!
 //! Making a light worker is unsafe, since wherever it waits, yields or blocks it may find the
 //! thread-local storage of another thread. The tests choose the worker's code, so it is argued
-//! here, once, for all of them. Whoever writes a test must keep it so:
+//! here, once, for all of them. A new test has to keep it so:
 //!
 //! - L: where a test's light worker calls a function that may switch, it is in no `LocalKey::with`,
 //!   and has nothing that is not `Send`, such as a guard of one of std's locks; none of its

@@ -11,7 +11,7 @@ const TIMES: usize = 100_000;
 /// traced process.
 const PLANTED_TIMES: usize = 1_000;
 
-/// Of any sort, in all of the repetitions: room for what a runtime does now and then.
+/// Of any sort, in all of the repetitions: room for the calls that a runtime makes now and then.
 const ALLOWED: usize = 10;
 
 /// The output of the process under strace.

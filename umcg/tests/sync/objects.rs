@@ -375,7 +375,7 @@ fn nothing_and_the_same_twice() {
     );
 }
 
-/// Philosophers, who take their forks in any order: none starves, and a fork is one's at a time.
+/// Philosophers that take their forks in any order: none starves, and a fork is one's at a time.
 #[test]
 fn philosophers() {
     const MEALS: u64 = 60;

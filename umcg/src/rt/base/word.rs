@@ -40,11 +40,11 @@ impl Word {
         self.0.compare_exchange(from, to, Acquire, Relaxed)
     }
 
-    /// A step that gives something: who takes it sees what was done before. As [`Word::take`].
+    /// A step that gives something: the taker sees everything done before it. As [`Word::take`].
     #[inline(always)]
     pub(crate) fn give(&self, from: u64, to: u64) -> Result<u64, u64> {
         // ORDERING(word.2): Release, pairs with word.1. Steps of others in between do not break the
-        // sequence, nor does a holder of the lock, who has seen it.
+        // sequence, nor does a holder of the lock, which has seen it.
         self.0.compare_exchange(from, to, Release, Relaxed)
     }
 
@@ -117,7 +117,7 @@ impl Word {
     #[inline(always)]
     pub(crate) fn lock_from(&self, word: u64) -> bool {
         // ORDERING(word.1): Acquire, pairs with word.2: of the queue, as the last holder left it,
-        // and of what the word has.
+        // and of the word.
         self.0
             .compare_exchange(word, word | LOCKED, Acquire, Relaxed)
             .is_ok()

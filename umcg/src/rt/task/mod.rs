@@ -6,7 +6,7 @@
 //! descriptor without a reason. That is harmless: every wait checks its condition again when it is
 //! woken.
 //!
-//! # Who may touch which field when
+//! # Access to each field
 //!
 //! - `state`: any thread, by the protocol of `park`. `join`: any thread, by the protocol of
 //!   `joined`.
