@@ -3,6 +3,7 @@
 //! Where speed asks for it, this crate leaves safety to its callers. The crate `umcg` puts safe
 //! types above.
 
+mod arch;
 mod base;
 pub mod ctl;
 mod identity;

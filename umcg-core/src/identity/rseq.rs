@@ -17,16 +17,9 @@
 //! A program can register an area itself, with `glibc.pthread.rseq=0` or a glibc before 2.35. The
 //! kernel does not tell of such an area. Such a program must use no thread workers.
 
+use crate::arch;
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
-
-/// The word before an abort handler, as glibc tells it to the kernel.
-#[cfg(target_arch = "x86_64")]
-const SIGNATURE: u32 = 0x5305_3053;
-#[cfg(target_arch = "aarch64")]
-const SIGNATURE: u32 = 0xd428_bc00;
-#[cfg(target_arch = "riscv64")]
-const SIGNATURE: u32 = 0xf140_1073;
 
 const UNREGISTER: c_int = 1;
 /// Bytes of the first version of the area, which glibc registers where the kernel knows no more.
@@ -61,36 +54,7 @@ fn symbols() -> Option<[*const c_void; 2]> {
 /// The addresses as the linker knows them: a statically linked program has no dynamic symbols. The
 /// references are weak, as an older glibc has neither symbol.
 fn linked() -> Option<[*const c_void; 2]> {
-    let (bytes, offset): (*const c_void, *const c_void);
-    cfg_if::cfg_if! {
-        if #[cfg(target_arch = "x86_64")] {
-            // SAFETY: reads two words of the table of global addresses.
-            unsafe {
-                std::arch::asm!(
-                    ".weak __rseq_size", ".weak __rseq_offset",
-                    "mov {bytes}, qword ptr [rip + __rseq_size@GOTPCREL]",
-                    "mov {offset}, qword ptr [rip + __rseq_offset@GOTPCREL]",
-                    bytes = out(reg) bytes, offset = out(reg) offset,
-                    options(pure, readonly, nostack, preserves_flags)
-                );
-            }
-        } else if #[cfg(target_arch = "aarch64")] {
-            // SAFETY: as above.
-            unsafe {
-                std::arch::asm!(
-                    ".weak __rseq_size", ".weak __rseq_offset",
-                    "adrp {bytes}, :got:__rseq_size",
-                    "ldr {bytes}, [{bytes}, :got_lo12:__rseq_size]",
-                    "adrp {offset}, :got:__rseq_offset",
-                    "ldr {offset}, [{offset}, :got_lo12:__rseq_offset]",
-                    bytes = out(reg) bytes, offset = out(reg) offset,
-                    options(pure, readonly, nostack, preserves_flags)
-                );
-            }
-        } else {
-            (bytes, offset) = (std::ptr::null(), std::ptr::null());
-        }
-    }
+    let [bytes, offset] = arch::rseq_symbols();
     (!bytes.is_null() && !offset.is_null()).then_some([bytes, offset])
 }
 
@@ -120,7 +84,7 @@ fn rseq(tp: usize, bytes: usize, flags: c_int) -> bool {
     let area = tp.wrapping_add_signed(offset);
     // SAFETY: an area of glibc's, for its kernel thread. No critical section is open, as this is a
     // call of a function.
-    unsafe { libc::syscall(libc::SYS_rseq, area, bytes, flags, SIGNATURE) == 0 }
+    unsafe { libc::syscall(libc::SYS_rseq, area, bytes, flags, arch::RSEQ_SIGNATURE) == 0 }
 }
 
 /// Unregisters the area of this storage, which is registered for the calling kernel thread. Returns

@@ -6,111 +6,8 @@
 //! function had returned.
 
 use super::signal::Frame;
-use crate::os::assembly::function;
 use std::ffi::c_void;
 use umcg_context::{annotate, local};
-
-// `umcg_attempt(f, argument, place)` stores the stack pointer in `place`, calls `f(argument)`, and
-// returns 0. With that stack pointer `umcg_attempt_failed` makes it return 1.
-cfg_if::cfg_if! {
-    if #[cfg(target_arch = "x86_64")] {
-        function!("umcg_attempt":
-            "push rbp", ".cfi_def_cfa_offset 16", ".cfi_offset rbp, -16",
-            "mov rbp, rsp", ".cfi_def_cfa_register rbp",
-            "push rbx", "push r12", "push r13", "push r14", "push r15",
-            "sub rsp, 8",
-            "mov [rdx], rsp",
-            "mov rax, rdi",
-            "mov rdi, rsi",
-            "call rax",
-            "xor eax, eax",
-            "2:",
-            "add rsp, 8",
-            "pop r15", "pop r14", "pop r13", "pop r12", "pop rbx",
-            ".cfi_remember_state",
-            "pop rbp", ".cfi_def_cfa rsp, 8",
-            "ret",
-            ".cfi_restore_state",
-            ".hidden umcg_attempt_failed", ".globl umcg_attempt_failed",
-            "umcg_attempt_failed:",
-            "lea rbp, [rsp + 48]",
-            "mov eax, 1",
-            "jmp 2b",
-        );
-    } else if #[cfg(target_arch = "aarch64")] {
-        function!("umcg_attempt":
-            "stp x29, x30, [sp, #-160]!", ".cfi_def_cfa_offset 160", ".cfi_offset x29, -160",
-            ".cfi_offset x30, -152",
-            "mov x29, sp", ".cfi_def_cfa_register x29",
-            "stp x19, x20, [sp, #16]", "stp x21, x22, [sp, #32]", "stp x23, x24, [sp, #48]",
-            "stp x25, x26, [sp, #64]",
-            "stp x27, x28, [sp, #80]",
-            "stp d8, d9, [sp, #96]", "stp d10, d11, [sp, #112]", "stp d12, d13, [sp, #128]",
-            "stp d14, d15, [sp, #144]",
-            "str x29, [x2]",
-            "mov x9, x0",
-            "mov x0, x1",
-            "blr x9",
-            "mov x0, #0",
-            "2:",
-            "ldp d14, d15, [sp, #144]", "ldp d12, d13, [sp, #128]", "ldp d10, d11, [sp, #112]",
-            "ldp d8, d9, [sp, #96]",
-            "ldp x27, x28, [sp, #80]",
-            "ldp x25, x26, [sp, #64]", "ldp x23, x24, [sp, #48]", "ldp x21, x22, [sp, #32]",
-            "ldp x19, x20, [sp, #16]",
-            ".cfi_remember_state", ".cfi_def_cfa_register sp",
-            "ldp x29, x30, [sp], #160", ".cfi_def_cfa_offset 0", ".cfi_restore x29",
-            ".cfi_restore x30",
-            "ret",
-            ".cfi_restore_state",
-            ".hidden umcg_attempt_failed", ".globl umcg_attempt_failed",
-            "umcg_attempt_failed:",
-            "mov x29, sp",
-            "mov x0, #1",
-            "b 2b",
-        );
-    } else if #[cfg(target_arch = "riscv64")] {
-        function!("umcg_attempt":
-            "addi sp, sp, -208", ".cfi_def_cfa_offset 208",
-            "sd ra, 200(sp)", ".cfi_offset ra, -8",
-            "sd s0, 192(sp)", ".cfi_offset s0, -16",
-            "addi s0, sp, 208", ".cfi_def_cfa s0, 0",
-            "sd s1, 184(sp)", "sd s2, 176(sp)", "sd s3, 168(sp)", "sd s4, 160(sp)",
-            "sd s5, 152(sp)", "sd s6, 144(sp)",
-            "sd s7, 136(sp)", "sd s8, 128(sp)", "sd s9, 120(sp)", "sd s10, 112(sp)",
-            "sd s11, 104(sp)",
-            "fsd fs0, 96(sp)", "fsd fs1, 88(sp)", "fsd fs2, 80(sp)", "fsd fs3, 72(sp)",
-            "fsd fs4, 64(sp)", "fsd fs5, 56(sp)",
-            "fsd fs6, 48(sp)", "fsd fs7, 40(sp)", "fsd fs8, 32(sp)", "fsd fs9, 24(sp)",
-            "fsd fs10, 16(sp)", "fsd fs11, 8(sp)",
-            "sd sp, 0(a2)",
-            "mv t0, a0",
-            "mv a0, a1",
-            "jalr t0",
-            "li a0, 0",
-            "2:",
-            "fld fs11, 8(sp)", "fld fs10, 16(sp)", "fld fs9, 24(sp)", "fld fs8, 32(sp)",
-            "fld fs7, 40(sp)", "fld fs6, 48(sp)",
-            "fld fs5, 56(sp)", "fld fs4, 64(sp)", "fld fs3, 72(sp)", "fld fs2, 80(sp)",
-            "fld fs1, 88(sp)", "fld fs0, 96(sp)",
-            "ld s11, 104(sp)", "ld s10, 112(sp)", "ld s9, 120(sp)", "ld s8, 128(sp)",
-            "ld s7, 136(sp)",
-            "ld s6, 144(sp)", "ld s5, 152(sp)", "ld s4, 160(sp)", "ld s3, 168(sp)",
-            "ld s2, 176(sp)", "ld s1, 184(sp)",
-            ".cfi_remember_state", ".cfi_def_cfa sp, 208",
-            "ld s0, 192(sp)", ".cfi_restore s0",
-            "ld ra, 200(sp)", ".cfi_restore ra",
-            "addi sp, sp, 208", ".cfi_def_cfa_offset 0",
-            "ret",
-            ".cfi_restore_state",
-            ".hidden umcg_attempt_failed", ".globl umcg_attempt_failed",
-            "umcg_attempt_failed:",
-            "addi s0, sp, 208",
-            "li a0, 1",
-            "j 2b",
-        );
-    }
-}
 
 unsafe extern "C" {
     fn umcg_attempt(
@@ -166,16 +63,6 @@ mod tests {
     use super::*;
     use std::hint::black_box;
 
-    // In assembly, so that no sanitizer checks the address before.
-    cfg_if::cfg_if! {
-        if #[cfg(target_arch = "x86_64")] {
-            function!("umcg_test_read": "mov rax, [rdi]", "ret");
-        } else if #[cfg(target_arch = "aarch64")] {
-            function!("umcg_test_read": "ldr x0, [x0]", "ret");
-        } else if #[cfg(target_arch = "riscv64")] {
-            function!("umcg_test_read": "ld a0, 0(a0)", "ret");
-        }
-    }
     unsafe extern "C" {
         fn umcg_test_read(at: usize) -> u64;
     }

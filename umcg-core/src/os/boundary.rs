@@ -12,7 +12,7 @@
 //!
 //! A Rust panic passes through the frame as through any other.
 
-use crate::os::assembly::function;
+use crate::arch::BOUNDARY_KEEPS;
 use std::ffi::{c_int, c_void};
 
 /// The kind of unwinding that leaves a function.
@@ -28,69 +28,6 @@ pub enum Left {
 pub const FORCED: &str = "pthread_exit, or its thread was cancelled";
 
 type Told<'a> = &'a dyn Fn(Left);
-
-// A frame with a personality. The personality finds `left` in a register that the callee preserves.
-cfg_if::cfg_if! {
-    if #[cfg(target_arch = "x86_64")] {
-        /// DWARF's number of that register: rbx.
-        const KEPT: c_int = 3;
-
-        function!("umcg_boundary":
-            ".cfi_personality 0x9b, umcg_boundary_personality",
-            "push rbp", ".cfi_def_cfa_offset 16", ".cfi_offset rbp, -16",
-            "mov rbp, rsp", ".cfi_def_cfa_register rbp",
-            "push rbx", ".cfi_offset rbx, -24",
-            "sub rsp, 8",
-            "mov rbx, rdx",
-            "mov rax, rdi",
-            "mov rdi, rsi",
-            "call rax",
-            "mov rbx, [rbp - 8]", ".cfi_restore rbx",
-            "leave", ".cfi_def_cfa rsp, 8",
-            "ret",
-        );
-    } else if #[cfg(target_arch = "aarch64")] {
-        /// DWARF's number of that register: x19.
-        const KEPT: c_int = 19;
-
-        function!("umcg_boundary":
-            ".cfi_personality 0x9b, umcg_boundary_personality",
-            "stp x29, x30, [sp, #-32]!", ".cfi_def_cfa_offset 32", ".cfi_offset x29, -32",
-            ".cfi_offset x30, -24",
-            "str x19, [sp, #16]", ".cfi_offset x19, -16",
-            "mov x29, sp",
-            "mov x19, x2",
-            "mov x9, x0",
-            "mov x0, x1",
-            "blr x9",
-            "ldr x19, [sp, #16]", ".cfi_restore x19",
-            "ldp x29, x30, [sp], #32", ".cfi_def_cfa_offset 0", ".cfi_restore x29",
-            ".cfi_restore x30",
-            "ret",
-        );
-    } else if #[cfg(target_arch = "riscv64")] {
-        /// DWARF's number of that register: s1.
-        const KEPT: c_int = 9;
-
-        function!("umcg_boundary":
-            ".cfi_personality 0x9b, umcg_boundary_personality",
-            "addi sp, sp, -32", ".cfi_def_cfa_offset 32",
-            "sd ra, 24(sp)", ".cfi_offset ra, -8",
-            "sd s0, 16(sp)", ".cfi_offset s0, -16",
-            "sd s1, 8(sp)", ".cfi_offset s1, -24",
-            "addi s0, sp, 32",
-            "mv s1, a2",
-            "mv a5, a0",
-            "mv a0, a1",
-            "jalr a5",
-            "ld ra, 24(sp)", ".cfi_restore ra",
-            "ld s0, 16(sp)", ".cfi_restore s0",
-            "ld s1, 8(sp)", ".cfi_restore s1",
-            "addi sp, sp, 32", ".cfi_def_cfa_offset 0",
-            "ret",
-        );
-    }
-}
 
 // The table names the personality through a word of this object, as compilers do. So it can be
 // anywhere, also in a shared library.
@@ -143,8 +80,9 @@ extern "C" fn personality(
         return CONTINUE_UNWIND;
     }
     // SAFETY: the unwinder's own context, of a frame that keeps `call`'s pointer in this register.
-    let left =
-        std::ptr::with_exposed_provenance::<Told<'_>>(unsafe { _Unwind_GetGR(context, KEPT) });
+    let left = std::ptr::with_exposed_provenance::<Told<'_>>(unsafe {
+        _Unwind_GetGR(context, BOUNDARY_KEEPS)
+    });
     // SAFETY: `call` has not returned, as its frame is further out.
     let left = unsafe { *left };
     if actions & SEARCH_PHASE != 0 {

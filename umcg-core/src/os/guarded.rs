@@ -10,38 +10,7 @@
 //! The handler cannot run if SIGSEGV is blocked, or if the program has replaced it by one that does
 //! not pass the signal on. There a bad pointer ends the process.
 
-use crate::os::assembly::function;
 use crate::os::fault;
-
-/// Defines a function of this name whose first instruction is an access, and the values that it
-/// returns if the access succeeds and if it faults.
-macro_rules! access {
-    ($name:literal: $access:literal, $right:literal, $failed:literal) => {
-        function!($name:
-            $access,
-            $right,
-            "ret",
-            concat!(".hidden ", $name, "_failed"),
-            concat!(".globl ", $name, "_failed"),
-            concat!($name, "_failed:"),
-            $failed,
-            "ret",
-        );
-    };
-}
-
-cfg_if::cfg_if! {
-    if #[cfg(target_arch = "x86_64")] {
-        access!("umcg_store": "mov [rdi], rsi", "xor eax, eax", "mov eax, 1");
-        access!("umcg_load": "mov eax, [rdi]", "", "mov rax, -1");
-    } else if #[cfg(target_arch = "aarch64")] {
-        access!("umcg_store": "str x1, [x0]", "mov x0, #0", "mov x0, #1");
-        access!("umcg_load": "ldr w0, [x0]", "", "mov x0, #-1");
-    } else if #[cfg(target_arch = "riscv64")] {
-        access!("umcg_store": "sd a1, 0(a0)", "li a0, 0", "li a0, 1");
-        access!("umcg_load": "lwu a0, 0(a0)", "", "li a0, -1");
-    }
-}
 
 unsafe extern "C" {
     /// 0, or 1 where the value could not be stored.

@@ -5,7 +5,6 @@
 //! Knows nothing of uths, servers and workers. Where these have to act, their rooms leave a
 //! function here ([`fault::judge_by`], [`fork::Part`], [`thread_end::watch`]).
 
-mod assembly;
 pub mod asymmetric;
 pub(crate) mod attempt;
 pub mod boundary;

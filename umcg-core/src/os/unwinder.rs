@@ -11,6 +11,8 @@
 //! interrupted a handler right there, libgcc misreads the handler's frame, and may search for its
 //! end for ever. So the callers end at such a frame.
 
+use super::signal::Frame;
+use crate::arch;
 use std::ffi::{c_int, c_void};
 use std::ops::ControlFlow;
 use std::sync::OnceLock;
@@ -51,30 +53,18 @@ pub(crate) fn takes_no_lock() -> bool {
 ///
 /// # Safety
 /// The unwinder has found the caller.
-#[cfg(target_arch = "aarch64")]
 unsafe fn is_return_to_return(caller: Caller) -> bool {
-    use super::signal::Frame;
     /// Before the frame lies the signal's `siginfo_t`.
     const INFORMATION: usize = size_of::<libc::siginfo_t>();
-    // `mov x8, #139` (rt_sigreturn), `svc #0`.
-    let is_return = |pc: usize| {
-        let code = std::ptr::with_exposed_provenance::<[u32; 2]>(pc);
-        // SAFETY: there is code, and the unwinder reads it, too.
-        pc % align_of::<u32>() == 0 && unsafe { code.read_volatile() } == [0xd280_1168, 0xd400_0001]
-    };
     // SAFETY: exactly that lies there.
     let interrupted = || unsafe {
         Frame::of(std::ptr::with_exposed_provenance_mut(
             caller.stack_pointer + INFORMATION,
         ))
     };
+    // SAFETY: there is code, and the unwinder reads it, too.
+    let is_return = |pc: usize| unsafe { arch::is_misread_signal_return(pc) };
     caller.pc != 0 && is_return(caller.pc) && is_return(interrupted().program_counter())
-}
-
-/// On other architectures no unwinder goes by that code, or it reads the frame correctly.
-#[cfg(not(target_arch = "aarch64"))]
-unsafe fn is_return_to_return(_: Caller) -> bool {
-    false
 }
 
 /// Calls `step` with each caller, from the innermost outwards, until it breaks or the unwinder

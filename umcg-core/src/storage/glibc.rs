@@ -22,35 +22,12 @@
 use super::modules::{self, Plan, Scratch};
 use super::probe::{self, Why};
 use super::{Error, Header};
+use crate::arch::control_block;
 use crate::base::granted::Granted;
 use crate::identity::threaded;
 use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
 use umcg_context::lock::HoldLock;
-
-/// The layout of the control block by the architecture's ABI.
-#[cfg(target_arch = "x86_64")]
-pub(super) mod abi {
-    /// The control block ends at the thread pointer.
-    pub(crate) const BELOW: bool = false;
-    /// Words that point to the block itself.
-    pub(crate) const SELVES: [usize; 2] = [0, 16];
-    pub(crate) const MULTIPLE_THREADS: usize = 24;
-    /// Words that are the same in all threads: the guards of stacks and of saved addresses.
-    pub(crate) const SHARED: [usize; 2] = [40, 48];
-    /// Flags; the second says that there is a shadow stack.
-    pub(crate) const FEATURES: Option<usize> = Some(72);
-}
-
-/// As above; the guards are the process's.
-#[cfg(target_arch = "aarch64")]
-pub(super) mod abi {
-    pub(crate) const BELOW: bool = true;
-    pub(crate) const SELVES: [usize; 0] = [];
-    pub(crate) const MULTIPLE_THREADS: usize = 0;
-    pub(crate) const SHARED: [usize; 0] = [];
-    pub(crate) const FEATURES: Option<usize> = None;
-}
 
 /// How often destructors of keys may create new values (PTHREAD_DESTRUCTOR_ITERATIONS).
 const ROUNDS: usize = 4;
@@ -110,7 +87,7 @@ pub(super) struct Symbols {
 /// The further data that a thread made by `pthread_create` shows.
 #[derive(Clone, Debug)]
 pub(super) struct Thread {
-    pub(super) shared: [usize; abi::SHARED.len()],
+    pub(super) shared: [usize; control_block::SHARED.len()],
     /// Offsets in `struct pthread`.
     pub(super) first_values: usize,
     pub(super) robust: usize,
@@ -179,7 +156,7 @@ impl Symbols {
 
     /// The distance from the beginning of a block to its thread pointer.
     fn below(&self) -> usize {
-        let bytes = if abi::BELOW {
+        let bytes = if control_block::BELOW {
             self.tcb
         } else {
             self.storage - self.tcb
@@ -189,18 +166,26 @@ impl Symbols {
 
     /// The distance from the thread pointer to the end of the block.
     fn above(&self) -> usize {
-        let bytes = if abi::BELOW { self.storage } else { self.tcb };
+        let bytes = if control_block::BELOW {
+            self.storage
+        } else {
+            self.tcb
+        };
         bytes.next_multiple_of(align_of::<Header>())
     }
 
     /// The `struct pthread` of this thread pointer.
     pub(super) fn control(&self, tp: usize) -> usize {
-        if abi::BELOW { tp - self.tcb } else { tp }
+        if control_block::BELOW {
+            tp - self.tcb
+        } else {
+            tp
+        }
     }
 
     /// Whether so many bytes at this distance from the thread pointer are within a block.
     pub(super) fn holds(&self, offset: isize, bytes: usize) -> bool {
-        let (start, end) = if abi::BELOW {
+        let (start, end) = if control_block::BELOW {
             (self.tcb, self.storage)
         } else {
             (self.storage - self.tcb, self.tcb)
@@ -241,8 +226,10 @@ impl Symbols {
             (robust + 8, thread.futex_offset),
             (tp.wrapping_add_signed(self.resp), control + thread.resolver),
         ];
-        let selves = abi::SELVES.iter().map(|offset| (control + offset, tp));
-        let shared = abi::SHARED
+        let selves = control_block::SELVES
+            .iter()
+            .map(|offset| (control + offset, tp));
+        let shared = control_block::SHARED
             .iter()
             .zip(thread.shared)
             .map(|(offset, value)| (control + offset, value));
@@ -252,7 +239,7 @@ impl Symbols {
             unsafe { put(address, value) };
         }
         // SAFETY: as above, half a word.
-        unsafe { put(control + abi::MULTIPLE_THREADS, 1u32) };
+        unsafe { put(control + control_block::MULTIPLE_THREADS, 1u32) };
         // SAFETY: as above.
         unsafe { put(control + self.tid, tid) };
         if let Some(rseq) = self.rseq {

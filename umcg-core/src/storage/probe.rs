@@ -5,8 +5,9 @@
 //! purpose, which owns nothing. Each step checks the assumptions of the next, and none writes
 //! outside memory of ours.
 
-use super::glibc::{self, Glibc, Key, Symbols, Thread, Value, abi, get_at};
+use super::glibc::{self, Glibc, Key, Symbols, Thread, Value, get_at};
 use super::modules::{Plan, on_storage};
+use crate::arch::control_block;
 use crate::identity::{self, credentials, threaded};
 use crate::os::sanitizer;
 use std::cell::Cell;
@@ -181,7 +182,7 @@ fn sizes(tcb: usize, static_info: usize) -> Result<[usize; 3], Why> {
     unsafe { tell(&mut storage, &mut align) };
     let sane = (1024..=LARGEST).contains(&tcb)
         && tcb % 8 == 0
-        && (storage > tcb || abi::BELOW)
+        && (storage > tcb || control_block::BELOW)
         && storage <= LARGEST_STORAGE;
     if !sane || !align.is_power_of_two() || align > 4096 {
         return Err("the sizes of glibc's storage are not as expected".into());
@@ -218,10 +219,13 @@ impl Thread {
         }
         // SAFETY: the control block of this thread is there, and at least 1024 bytes.
         let word = |offset: usize| unsafe { get_at::<usize>(control + offset) };
-        if abi::SELVES.iter().any(|offset| word(*offset) != tp) {
+        if control_block::SELVES
+            .iter()
+            .any(|offset| word(*offset) != tp)
+        {
             return Err("a thread's control block does not point to itself".into());
         }
-        if abi::FEATURES.is_some_and(|offset| word(offset) as u32 & 2 != 0) {
+        if control_block::FEATURES.is_some_and(|offset| word(offset) as u32 & 2 != 0) {
             return Err("shadow stacks are on".into());
         }
         let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
@@ -254,7 +258,7 @@ impl Thread {
             return Err("a thread's resolver is not where it should be".into());
         }
         Ok(Thread {
-            shared: abi::SHARED.map(word),
+            shared: control_block::SHARED.map(word),
             first_values,
             robust,
             resolver,

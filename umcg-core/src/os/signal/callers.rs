@@ -47,6 +47,7 @@
 use super::Frame;
 use super::runtimes::Ranges;
 use super::{only, set_mask};
+use crate::arch;
 use crate::os::attempt;
 use crate::os::unwinder::{self, Caller, each_caller};
 use std::ops::{ControlFlow, Range};
@@ -174,22 +175,13 @@ fn highest_suspect(
         // SAFETY: everything between the stack pointer of a flow and the top of its stack is
         // mapped.
         let word = unsafe { std::ptr::with_exposed_provenance::<usize>(at).read_volatile() };
-        if ranges.contains(stripped(word)) {
+        if ranges.contains(arch::stripped(word)) {
             return Some(at);
         }
     }
     register
-        .filter(|address| ranges.contains(stripped(*address)))
+        .filter(|address| ranges.contains(arch::stripped(*address)))
         .map(|_| low)
-}
-
-/// A return address without the bits that pointer authentication adds.
-fn stripped(word: usize) -> usize {
-    if cfg!(target_arch = "aarch64") {
-        word & ((1 << 48) - 1)
-    } else {
-        word
-    }
 }
 
 struct Walk {

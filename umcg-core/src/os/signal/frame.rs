@@ -1,5 +1,6 @@
 //! The frame of a signal handler.
 
+use crate::arch;
 use std::ffi::c_void;
 use std::ptr::null;
 
@@ -44,12 +45,13 @@ impl Frame {
             };
             Some((u64::from(load(word)?) | u64::from(next) << 32) >> shift)
         };
-        let is_call =
-            |place: usize| code(place).is_some_and(|code| code as u32 & CALL_MASK == CALL);
+        let is_call = |place: usize| {
+            code(place).is_some_and(|code| code as u32 & arch::CALL_MASK == arch::CALL)
+        };
         let place = self.program_counter();
         is_call(place)
-            || (self.result() == -(libc::EINTR as isize)
-                && is_call(place.wrapping_sub(CALL_LENGTH)))
+            || (arch::result(&self.0) == -(libc::EINTR as isize)
+                && is_call(place.wrapping_sub(arch::CALL_LENGTH)))
     }
 
     /// Makes the frame restore the state of the calling kernel thread, not of the one that it was
@@ -59,119 +61,30 @@ impl Frame {
         unsafe { (&raw mut self.0.uc_sigmask).cast::<u64>().write(mask) };
         // SAFETY: reads the setting into the frame.
         unsafe { libc::sigaltstack(null(), &mut self.0.uc_stack) };
-        self.adopt_thread_pointer();
+        arch::adopt_thread_pointer(&mut self.0);
     }
 }
 
-// The places of the registers. Only on riscv64 a frame restores the thread pointer.
-cfg_if::cfg_if! {
-    if #[cfg(target_arch = "x86_64")] {
-        /// `syscall`.
-        const CALL: u32 = 0x050f;
-        const CALL_MASK: u32 = 0xffff;
-        const CALL_LENGTH: usize = 2;
+// The places of the registers.
+impl Frame {
+    pub(crate) fn program_counter(&self) -> usize {
+        arch::program_counter(&self.0)
+    }
 
-        impl Frame {
-            /// The result of the system call, if there was one.
-            fn result(&self) -> isize {
-                self.0.uc_mcontext.gregs[libc::REG_RAX as usize] as isize
-            }
+    pub(crate) fn set_program_counter(&mut self, to: usize) {
+        arch::set_program_counter(&mut self.0, to);
+    }
 
-            pub(crate) fn program_counter(&self) -> usize {
-                self.0.uc_mcontext.gregs[libc::REG_RIP as usize] as usize
-            }
+    pub(crate) fn stack_pointer(&self) -> usize {
+        arch::stack_pointer(&self.0)
+    }
 
-            pub(crate) fn set_program_counter(&mut self, to: usize) {
-                self.0.uc_mcontext.gregs[libc::REG_RIP as usize] = to as i64;
-            }
+    pub(crate) fn set_stack_pointer(&mut self, to: usize) {
+        arch::set_stack_pointer(&mut self.0, to);
+    }
 
-            pub(crate) fn stack_pointer(&self) -> usize {
-                self.0.uc_mcontext.gregs[libc::REG_RSP as usize] as usize
-            }
-
-            pub(crate) fn set_stack_pointer(&mut self, to: usize) {
-                self.0.uc_mcontext.gregs[libc::REG_RSP as usize] = to as i64;
-            }
-
-            /// The return address of a function that has no frame yet, if a register holds it.
-            pub(crate) fn return_register(&self) -> Option<usize> {
-                None
-            }
-
-            fn adopt_thread_pointer(&mut self) {}
-        }
-    } else if #[cfg(target_arch = "aarch64")] {
-        /// `svc #0`.
-        const CALL: u32 = 0xd400_0001;
-        const CALL_MASK: u32 = u32::MAX;
-        const CALL_LENGTH: usize = 4;
-
-        impl Frame {
-            /// The result of the system call, if there was one.
-            fn result(&self) -> isize {
-                self.0.uc_mcontext.regs[0] as isize
-            }
-
-            pub(crate) fn program_counter(&self) -> usize {
-                self.0.uc_mcontext.pc as usize
-            }
-
-            pub(crate) fn set_program_counter(&mut self, to: usize) {
-                self.0.uc_mcontext.pc = to as u64;
-            }
-
-            pub(crate) fn stack_pointer(&self) -> usize {
-                self.0.uc_mcontext.sp as usize
-            }
-
-            pub(crate) fn set_stack_pointer(&mut self, to: usize) {
-                self.0.uc_mcontext.sp = to as u64;
-            }
-
-            /// The return address of a function that has no frame yet, if a register holds it.
-            pub(crate) fn return_register(&self) -> Option<usize> {
-                Some(self.0.uc_mcontext.regs[30] as usize)
-            }
-
-            fn adopt_thread_pointer(&mut self) {}
-        }
-    } else if #[cfg(target_arch = "riscv64")] {
-        /// `ecall`.
-        const CALL: u32 = 0x73;
-        const CALL_MASK: u32 = u32::MAX;
-        const CALL_LENGTH: usize = 4;
-
-        impl Frame {
-            /// The result of the system call, if there was one.
-            fn result(&self) -> isize {
-                self.0.uc_mcontext.__gregs[libc::REG_A0] as isize
-            }
-
-            pub(crate) fn program_counter(&self) -> usize {
-                self.0.uc_mcontext.__gregs[libc::REG_PC] as usize
-            }
-
-            pub(crate) fn set_program_counter(&mut self, to: usize) {
-                self.0.uc_mcontext.__gregs[libc::REG_PC] = to as libc::c_ulong;
-            }
-
-            pub(crate) fn stack_pointer(&self) -> usize {
-                self.0.uc_mcontext.__gregs[libc::REG_SP] as usize
-            }
-
-            pub(crate) fn set_stack_pointer(&mut self, to: usize) {
-                self.0.uc_mcontext.__gregs[libc::REG_SP] = to as libc::c_ulong;
-            }
-
-            /// The return address of a function that has no frame yet, if a register holds it.
-            pub(crate) fn return_register(&self) -> Option<usize> {
-                Some(self.0.uc_mcontext.__gregs[libc::REG_RA] as usize)
-            }
-
-            fn adopt_thread_pointer(&mut self) {
-                const TP: usize = 4;
-                self.0.uc_mcontext.__gregs[TP] = umcg_context::thread_pointer() as libc::c_ulong;
-            }
-        }
+    /// The return address of a function that has no frame yet, if a register holds it.
+    pub(crate) fn return_register(&self) -> Option<usize> {
+        arch::return_register(&self.0)
     }
 }

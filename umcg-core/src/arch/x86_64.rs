@@ -1,0 +1,147 @@
+//! x86-64 (System V ABI).
+
+use libc::ucontext_t;
+use std::arch::asm;
+
+// `umcg_attempt(f, argument, place)` stores the stack pointer in `place`, calls `f(argument)`, and
+// returns 0. With that stack pointer `umcg_attempt_failed` makes it return 1.
+function!("umcg_attempt":
+    "push rbp", ".cfi_def_cfa_offset 16", ".cfi_offset rbp, -16",
+    "mov rbp, rsp", ".cfi_def_cfa_register rbp",
+    "push rbx", "push r12", "push r13", "push r14", "push r15",
+    "sub rsp, 8",
+    "mov [rdx], rsp",
+    "mov rax, rdi",
+    "mov rdi, rsi",
+    "call rax",
+    "xor eax, eax",
+    "2:",
+    "add rsp, 8",
+    "pop r15", "pop r14", "pop r13", "pop r12", "pop rbx",
+    ".cfi_remember_state",
+    "pop rbp", ".cfi_def_cfa rsp, 8",
+    "ret",
+    ".cfi_restore_state",
+    ".hidden umcg_attempt_failed", ".globl umcg_attempt_failed",
+    "umcg_attempt_failed:",
+    "lea rbp, [rsp + 48]",
+    "mov eax, 1",
+    "jmp 2b",
+);
+
+/// DWARF's number of the register in which `umcg_boundary` keeps its third argument: rbx.
+pub(crate) const BOUNDARY_KEEPS: std::ffi::c_int = 3;
+
+// A frame with a personality. The personality finds `left` in a register that the callee preserves.
+function!("umcg_boundary":
+    ".cfi_personality 0x9b, umcg_boundary_personality",
+    "push rbp", ".cfi_def_cfa_offset 16", ".cfi_offset rbp, -16",
+    "mov rbp, rsp", ".cfi_def_cfa_register rbp",
+    "push rbx", ".cfi_offset rbx, -24",
+    "sub rsp, 8",
+    "mov rbx, rdx",
+    "mov rax, rdi",
+    "mov rdi, rsi",
+    "call rax",
+    "mov rbx, [rbp - 8]", ".cfi_restore rbx",
+    "leave", ".cfi_def_cfa rsp, 8",
+    "ret",
+);
+
+// The frame pointer leads back, for the unwinder too.
+function!("umcg_call_on":
+    "push rbp", ".cfi_def_cfa_offset 16", ".cfi_offset rbp, -16",
+    "mov rbp, rsp", ".cfi_def_cfa_register rbp",
+    "mov rsp, rdi",
+    "mov rdi, rdx",
+    "call rsi",
+    "mov rsp, rbp",
+    "pop rbp", ".cfi_def_cfa rsp, 8",
+    "ret",
+);
+
+access!("umcg_store": "mov [rdi], rsi", "xor eax, eax", "mov eax, 1");
+access!("umcg_load": "mov eax, [rdi]", "", "mov rax, -1");
+
+/// `syscall`.
+pub(crate) const CALL: u32 = 0x050f;
+pub(crate) const CALL_MASK: u32 = 0xffff;
+pub(crate) const CALL_LENGTH: usize = 2;
+
+/// The result of the system call that the handler's frame interrupted, if there was one.
+pub(crate) fn result(context: &ucontext_t) -> isize {
+    context.uc_mcontext.gregs[libc::REG_RAX as usize] as isize
+}
+
+pub(crate) fn program_counter(context: &ucontext_t) -> usize {
+    context.uc_mcontext.gregs[libc::REG_RIP as usize] as usize
+}
+
+pub(crate) fn set_program_counter(context: &mut ucontext_t, to: usize) {
+    context.uc_mcontext.gregs[libc::REG_RIP as usize] = to as i64;
+}
+
+pub(crate) fn stack_pointer(context: &ucontext_t) -> usize {
+    context.uc_mcontext.gregs[libc::REG_RSP as usize] as usize
+}
+
+pub(crate) fn set_stack_pointer(context: &mut ucontext_t, to: usize) {
+    context.uc_mcontext.gregs[libc::REG_RSP as usize] = to as i64;
+}
+
+/// The return address of a function that has no frame yet, if a register holds it.
+pub(crate) fn return_register(_: &ucontext_t) -> Option<usize> {
+    None
+}
+
+/// Makes the frame restore the calling thread's pointer, if a frame restores any.
+pub(crate) fn adopt_thread_pointer(_: &mut ucontext_t) {}
+
+/// Whether there is the code that returns from a signal handler, and the unwinder of this
+/// architecture goes by that code and not by the frame.
+///
+/// # Safety
+/// There is code.
+pub(crate) unsafe fn is_misread_signal_return(_: usize) -> bool {
+    false
+}
+
+/// A return address without the bits that pointer authentication adds.
+pub(crate) fn stripped(word: usize) -> usize {
+    word
+}
+
+/// The word before an abort handler of restartable sequences, as glibc tells it to the kernel.
+pub(crate) const RSEQ_SIGNATURE: u32 = 0x5305_3053;
+
+/// The addresses of `__rseq_size` and `__rseq_offset` as the linker knows them; null for none.
+pub(crate) fn rseq_symbols() -> [*const std::ffi::c_void; 2] {
+    let (bytes, offset);
+    // SAFETY: reads two words of the table of global addresses.
+    unsafe {
+        asm!(
+            ".weak __rseq_size", ".weak __rseq_offset",
+            "mov {bytes}, qword ptr [rip + __rseq_size@GOTPCREL]",
+            "mov {offset}, qword ptr [rip + __rseq_offset@GOTPCREL]",
+            bytes = out(reg) bytes, offset = out(reg) offset,
+            options(pure, readonly, nostack, preserves_flags)
+        );
+    }
+    [bytes, offset]
+}
+
+/// The layout of the thread control block by the ABI.
+pub(crate) mod control_block {
+    /// The control block ends at the thread pointer.
+    pub(crate) const BELOW: bool = false;
+    /// Words that point to the block itself.
+    pub(crate) const SELVES: [usize; 2] = [0, 16];
+    pub(crate) const MULTIPLE_THREADS: usize = 24;
+    /// Words that are the same in all threads: the guards of stacks and of saved addresses.
+    pub(crate) const SHARED: [usize; 2] = [40, 48];
+    /// Flags; the second says that there is a shadow stack.
+    pub(crate) const FEATURES: Option<usize> = Some(72);
+}
+
+#[cfg(test)]
+function!("umcg_test_read": "mov rax, [rdi]", "ret");
