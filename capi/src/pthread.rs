@@ -51,7 +51,7 @@ unsafe extern "C" fn umcg_pthread_getattr_np(
 
 /// # Safety
 /// There is room for attributes.
-unsafe fn describe(place: &stack::Place, attributes: *mut pthread_attr_t) -> c_int {
+unsafe fn describe(place: &stack::StackLocation, attributes: *mut pthread_attr_t) -> c_int {
     // SAFETY: passed on.
     let status = unsafe { libc::pthread_attr_init(attributes) };
     if status != 0 {

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt::Display;
 use std::ptr::null_mut;
 use umcg_core::context::stack::StackError;
-use umcg_core::uth::{self, Entry, Error, Method, Options, Recycle, Uth};
+use umcg_core::uth::{self, EntryFn, Method, Recycle, Uth, UthError};
 
 /// `uth_options_t`.
 #[derive(Clone, Copy)]
@@ -19,21 +19,21 @@ pub(crate) struct UthOptions {
 const _: () = assert!(size_of::<UthOptions>() == size_of::<usize>() + 2 * size_of::<c_int>());
 const _: () = assert!(align_of::<UthOptions>() == align_of::<usize>());
 
-fn errno_of(error: Error) -> c_int {
+fn errno_of(error: UthError) -> c_int {
     match error {
-        Error::AlreadyInitialised | Error::AlreadyVp => libc::EALREADY,
-        Error::NoVp => libc::EPERM,
-        Error::RankTaken | Error::Running => libc::EBUSY,
-        Error::MethodMissing => libc::ENOSYS,
-        Error::OutOfMemory
-        | Error::Stack(
+        UthError::AlreadyInitialised | UthError::AlreadyVp => libc::EALREADY,
+        UthError::NoVp => libc::EPERM,
+        UthError::RankTaken | UthError::Running => libc::EBUSY,
+        UthError::MethodMissing => libc::ENOSYS,
+        UthError::OutOfMemory
+        | UthError::Stack(
             StackError::OutOfMemory | StackError::TooManyMappings | StackError::Locked,
         ) => libc::ENOMEM,
         _ => libc::EINVAL,
     }
 }
 
-fn status(result: Result<(), Error>) -> c_int {
+fn status(result: Result<(), UthError>) -> c_int {
     match result {
         Ok(()) => 0,
         Err(error) => failed(errno_of(error), -1),
@@ -62,8 +62,8 @@ fn or_misused(function: &str, result: Result<(), impl Display>) {
     }
 }
 
-fn options(stack_size: usize, recycle: c_int, method: c_int) -> Option<Options> {
-    Some(Options {
+fn options(stack_size: usize, recycle: c_int, method: c_int) -> Option<uth::UthOptions> {
+    Some(uth::UthOptions {
         stack_size: if stack_size == 0 {
             uth::DEFAULT_STACK_SIZE
         } else {
@@ -129,7 +129,7 @@ extern "C" fn uth_get_vpid() -> c_int {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn uth_create(function: Option<Entry>, arg: *mut c_void) -> *mut c_void {
+extern "C" fn uth_create(function: Option<EntryFn>, arg: *mut c_void) -> *mut c_void {
     let Some(function) = function else {
         return failed(libc::EINVAL, null_mut());
     };
@@ -142,7 +142,7 @@ extern "C" fn uth_create(function: Option<Entry>, arg: *mut c_void) -> *mut c_vo
 /// # Safety
 /// `thread` is a `uth_t` that nothing else is about to run.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn uth_reinit(thread: *mut c_void, function: Option<Entry>, arg: *mut c_void) {
+unsafe extern "C" fn uth_reinit(thread: *mut c_void, function: Option<EntryFn>, arg: *mut c_void) {
     const NAME: &str = "uth_reinit";
     // SAFETY: passed on.
     let uth = unsafe { named(NAME, thread) };
@@ -175,7 +175,7 @@ unsafe extern "C" fn uth_switchto(from: *mut c_void, to: *mut c_void) {
     let from = unsafe { Uth::from_ptr(from) };
     // The core takes the caller's word for it, and would switch on the wrong virtual processor.
     if from.is_some() && from != uth::current() {
-        misused(NAME, Error::NotCurrent);
+        misused(NAME, UthError::NotCurrent);
     }
     // SAFETY: passed on.
     or_misused(NAME, unsafe { uth::switch_to(from, to) });

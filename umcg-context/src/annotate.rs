@@ -329,10 +329,14 @@ mod asan {
         /// storage of its own.
         fn announce(&mut self) {
             self.find_bounds();
-            let mut left = null_mut();
+            let mut abandoned = null_mut();
             // SAFETY: `finish` follows.
             unsafe {
-                __sanitizer_start_switch_fiber(&mut left, self.bottom as *const c_void, self.size)
+                __sanitizer_start_switch_fiber(
+                    &mut abandoned,
+                    self.bottom as *const c_void,
+                    self.size,
+                )
             };
         }
     }

@@ -18,7 +18,7 @@ pub struct Context {
 
 /// The function that a new context runs first. It never returns: it ends by a switch that is never
 /// reversed.
-pub type Entry = unsafe extern "C" fn(*mut ()) -> !;
+pub type EntryFn = unsafe extern "C" fn(*mut ()) -> !;
 
 impl Context {
     /// A context that holds nothing yet. A switch away from it, or [`Context::prepare`], fills it.
@@ -38,7 +38,7 @@ impl Context {
     /// The memory below `top` is a writable stack, large enough for `entry`, and nothing else uses
     /// it until the flow has ended.
     #[inline]
-    pub unsafe fn prepare(&mut self, top: *mut u8, entry: Entry, arg: *mut ()) {
+    pub unsafe fn prepare(&mut self, top: *mut u8, entry: EntryFn, arg: *mut ()) {
         arch::prepare(self, top as usize, entry, arg);
     }
 

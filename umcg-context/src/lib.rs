@@ -19,6 +19,6 @@ pub mod stack;
 pub mod way;
 
 pub use context::{
-    Context, Entry, inject, resume, set_thread_pointer, switch, switch_with, thread_pointer,
+    Context, EntryFn, inject, resume, set_thread_pointer, switch, switch_with, thread_pointer,
     thread_pointer_writable,
 };

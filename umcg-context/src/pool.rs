@@ -4,24 +4,24 @@
 //! exchanges half of [`KEEP`] stacks with the shared list. So a program that creates on one
 //! processor and deletes on another takes the lock only once in many times.
 
-use crate::stack::{self, CLASSES, Class, FreeList, Stack, StackError};
+use crate::stack::{self, CLASSES, FreeList, SizeClass, Stack, StackError};
 
 /// How many stacks of a class a pool keeps to itself.
 pub const KEEP: usize = 256;
 
 /// Free stacks of every class, for one virtual processor.
 #[derive(Debug)]
-pub struct Pool {
+pub struct StackPool {
     lists: [FreeList; CLASSES],
 }
 
-impl Default for Pool {
+impl Default for StackPool {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Pool {
+impl StackPool {
     /// An empty pool.
     pub const fn new() -> Self {
         Self {
@@ -34,7 +34,7 @@ impl Pool {
     /// # Errors
     /// As [`stack::allocate`].
     #[inline]
-    pub fn take(&mut self, class: Class) -> Result<Stack, StackError> {
+    pub fn take(&mut self, class: SizeClass) -> Result<Stack, StackError> {
         match self.lists[class.index()].pop(class) {
             Some(stack) => Ok(stack),
             None => self.take_slow(class),
@@ -42,7 +42,7 @@ impl Pool {
     }
 
     #[cold]
-    fn take_slow(&mut self, class: Class) -> Result<Stack, StackError> {
+    fn take_slow(&mut self, class: SizeClass) -> Result<Stack, StackError> {
         let list = &mut self.lists[class.index()];
         stack::exchange(class, list, KEEP / 2);
         list.pop(class).map_or_else(|| stack::allocate(class), Ok)
@@ -60,11 +60,11 @@ impl Pool {
     }
 }
 
-impl Drop for Pool {
+impl Drop for StackPool {
     fn drop(&mut self) {
         for (index, list) in self.lists.iter_mut().enumerate() {
             if list.len() > 0 {
-                stack::exchange(Class::from_index(index), list, 0);
+                stack::exchange(SizeClass::from_index(index), list, 0);
             }
         }
     }

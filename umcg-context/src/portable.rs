@@ -14,7 +14,7 @@
 //! Only `mcsc` saves the signal mask and the floating-point modes. A program can observe that
 //! difference; it is the reason for the system call.
 
-use crate::{Context, Entry};
+use crate::{Context, EntryFn};
 use core::mem::MaybeUninit;
 
 /// Bytes of a [`PortableContext`]. build.rs knows it, and portable.c asserts that it suffices.
@@ -29,7 +29,8 @@ const SIZE: usize = match usize::from_str_radix(env!("UMCG_PORTABLE_SIZE"), 10) 
 pub struct PortableContext(MaybeUninit<[u8; SIZE]>);
 
 impl PortableContext {
-    /// A context that holds nothing yet. A switch away from it, or [`Method::prepare`], fills it.
+    /// A context that holds nothing yet. A switch away from it, or [`SwitchMethod::prepare`], fills
+    /// it.
     pub const fn empty() -> Self {
         Self(MaybeUninit::uninit())
     }
@@ -42,7 +43,7 @@ impl core::fmt::Debug for PortableContext {
 }
 
 /// A way to suspend one flow of control and continue another.
-pub trait Method {
+pub trait SwitchMethod {
     /// Holds a suspended flow. It does not move while it holds one.
     type Context;
 
@@ -63,22 +64,22 @@ pub trait Method {
         context: *mut Self::Context,
         stack: *mut u8,
         size: usize,
-        entry: Entry,
+        entry: EntryFn,
         arg: *mut (),
     );
 
-    /// As [`Method::prepare`], for a context that was prepared before with the same stack. A flow
-    /// that runs or is suspended on it is given up.
+    /// As [`SwitchMethod::prepare`], for a context that was prepared before with the same stack. A
+    /// flow that runs or is suspended on it is given up.
     ///
     /// # Safety
-    /// As [`Method::prepare`]. The context was prepared with this very stack and has not moved, and
-    /// nothing but the flows on it wrote to either since, unless whole pages of them were zeroed
-    /// (`MADV_DONTNEED`).
+    /// As [`SwitchMethod::prepare`]. The context was prepared with this very stack and has not
+    /// moved, and nothing but the flows on it wrote to either since, unless whole pages of them
+    /// were zeroed (`MADV_DONTNEED`).
     unsafe fn reprepare(
         context: *mut Self::Context,
         stack: *mut u8,
         size: usize,
-        entry: Entry,
+        entry: EntryFn,
         arg: *mut (),
     );
 
@@ -106,14 +107,14 @@ unsafe extern "C" {
         context: *mut PortableContext,
         stack: *mut u8,
         size: usize,
-        entry: Entry,
+        entry: EntryFn,
         arg: *mut (),
     );
     fn umcg_sjlj_reprepare(
         context: *mut PortableContext,
         stack: *mut u8,
         size: usize,
-        entry: Entry,
+        entry: EntryFn,
         arg: *mut (),
     );
     fn umcg_sjlj_switch(from: *mut PortableContext, to: *mut PortableContext);
@@ -121,13 +122,13 @@ unsafe extern "C" {
         context: *mut PortableContext,
         stack: *mut u8,
         size: usize,
-        entry: Entry,
+        entry: EntryFn,
         arg: *mut (),
     );
     fn umcg_mcsc_switch(from: *mut PortableContext, to: *mut PortableContext);
 }
 
-impl Method for Asm {
+impl SwitchMethod for Asm {
     type Context = Context;
     const NAME: &'static str = "asm";
 
@@ -140,7 +141,7 @@ impl Method for Asm {
         context: *mut Context,
         stack: *mut u8,
         size: usize,
-        entry: Entry,
+        entry: EntryFn,
         arg: *mut (),
     ) {
         // SAFETY: the caller owns the context.
@@ -154,7 +155,7 @@ impl Method for Asm {
         context: *mut Context,
         stack: *mut u8,
         size: usize,
-        entry: Entry,
+        entry: EntryFn,
         arg: *mut (),
     ) {
         // SAFETY: passed on.
@@ -168,7 +169,7 @@ impl Method for Asm {
     }
 }
 
-impl Method for Sjlj {
+impl SwitchMethod for Sjlj {
     type Context = PortableContext;
     const NAME: &'static str = "sjlj";
 
@@ -181,7 +182,7 @@ impl Method for Sjlj {
         context: *mut PortableContext,
         stack: *mut u8,
         size: usize,
-        entry: Entry,
+        entry: EntryFn,
         arg: *mut (),
     ) {
         // SAFETY: passed on.
@@ -193,7 +194,7 @@ impl Method for Sjlj {
         context: *mut PortableContext,
         stack: *mut u8,
         size: usize,
-        entry: Entry,
+        entry: EntryFn,
         arg: *mut (),
     ) {
         // SAFETY: passed on: the bootstrap frame of the first `prepare` is still at the top of the
@@ -208,7 +209,7 @@ impl Method for Sjlj {
     }
 }
 
-impl Method for Mcsc {
+impl SwitchMethod for Mcsc {
     type Context = PortableContext;
     const NAME: &'static str = "mcsc";
 
@@ -221,7 +222,7 @@ impl Method for Mcsc {
         context: *mut PortableContext,
         stack: *mut u8,
         size: usize,
-        entry: Entry,
+        entry: EntryFn,
         arg: *mut (),
     ) {
         // SAFETY: passed on.
@@ -233,7 +234,7 @@ impl Method for Mcsc {
         context: *mut PortableContext,
         stack: *mut u8,
         size: usize,
-        entry: Entry,
+        entry: EntryFn,
         arg: *mut (),
     ) {
         // SAFETY: passed on.

@@ -38,20 +38,20 @@ const SPARE: usize = PAGE;
 const COLOURS: usize = 8;
 const COLOUR_STEP: usize = 192;
 
-/// The smallest stack that [`Class::for_size`] gives, in bytes.
+/// The smallest stack that [`SizeClass::for_size`] gives, in bytes.
 pub const MIN_SIZE: usize = 8 << 10;
-/// The largest stack that [`Class::for_size`] gives, in bytes.
+/// The largest stack that [`SizeClass::for_size`] gives, in bytes.
 pub const MAX_SIZE: usize = 1 << 30;
 /// How many classes there are.
 pub const CLASSES: usize = (MAX_SIZE / MIN_SIZE).trailing_zeros() as usize + 1;
 
 /// A size class: stacks of [`MIN_SIZE`] times a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Class(u8);
+pub struct SizeClass(u8);
 
-impl Class {
+impl SizeClass {
     /// The smallest class whose stacks have at least `size` bytes; none above [`MAX_SIZE`].
-    pub const fn for_size(size: usize) -> Option<Class> {
+    pub const fn for_size(size: usize) -> Option<SizeClass> {
         if size > MAX_SIZE {
             return None;
         }
@@ -60,7 +60,7 @@ impl Class {
         } else {
             size.next_power_of_two()
         };
-        Some(Class((size / MIN_SIZE).trailing_zeros() as u8))
+        Some(SizeClass((size / MIN_SIZE).trailing_zeros() as u8))
     }
 
     /// Bytes of a stack of this class, colour included and guard excluded.
@@ -69,9 +69,9 @@ impl Class {
     }
 
     /// The class of an index below [`CLASSES`].
-    pub const fn from_index(index: usize) -> Class {
+    pub const fn from_index(index: usize) -> SizeClass {
         assert!(index < CLASSES);
-        Class(index as u8)
+        SizeClass(index as u8)
     }
 
     /// The class as an index below [`CLASSES`].
@@ -132,7 +132,7 @@ impl core::error::Error for StackError {}
 #[must_use]
 pub struct Stack {
     base: NonNull<u8>,
-    class: Class,
+    class: SizeClass,
 }
 
 // SAFETY: a Stack is plain memory that it alone owns.
@@ -152,27 +152,27 @@ impl Stack {
 
     /// Its size class.
     #[inline]
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> SizeClass {
         self.class
     }
 
     /// The parts that [`Stack::from_parts`] puts together again.
     #[inline]
-    pub fn into_parts(self) -> (NonNull<u8>, Class) {
+    pub fn into_parts(self) -> (NonNull<u8>, SizeClass) {
         (self.base, self.class)
     }
 
     /// # Safety
     /// The parts came from [`Stack::into_parts`], once.
     #[inline]
-    pub unsafe fn from_parts(base: NonNull<u8>, class: Class) -> Stack {
+    pub unsafe fn from_parts(base: NonNull<u8>, class: SizeClass) -> Stack {
         Stack { base, class }
     }
 }
 
 /// The most bytes that were ever in use on the stack at `base`, rounded to a page. These are the
 /// bytes whose pages have been touched since the stack was new.
-pub fn high_water(base: *mut u8, class: Class) -> usize {
+pub fn high_water(base: *mut u8, class: SizeClass) -> usize {
     let mut pages = [0u8; 64];
     let size = class.size();
     let mut at = 0;
@@ -194,7 +194,7 @@ pub fn high_water(base: *mut u8, class: Class) -> usize {
 
 /// The address just above the stack at `base`, less the colour.
 #[inline]
-pub fn top_of(base: *mut u8, class: Class) -> *mut u8 {
+pub fn top_of(base: *mut u8, class: SizeClass) -> *mut u8 {
     // The page number changes by one stride from each stack to the next. That spreads the colours.
     let page = base as usize / PAGE;
     let colour = (page ^ (page >> 3)) % COLOURS * COLOUR_STEP;
@@ -204,7 +204,7 @@ pub fn top_of(base: *mut u8, class: Class) -> *mut u8 {
 #[repr(C)]
 struct Slab {
     next: *mut Slab,
-    class: Class,
+    class: SizeClass,
     stacks: usize,
     /// Its guards are markers, unless its memory was locked later.
     is_marked: bool,
@@ -310,7 +310,7 @@ impl FreeList {
     }
 
     #[inline]
-    pub(crate) fn pop(&mut self, class: Class) -> Option<Stack> {
+    pub(crate) fn pop(&mut self, class: SizeClass) -> Option<Stack> {
         let stack = Stack {
             base: NonNull::new(self.head)?,
             class,
@@ -330,7 +330,7 @@ fn link_of(stack: &Stack) -> *mut *mut u8 {
 ///
 /// # Errors
 /// As [`StackError`] says. A failure leaves nothing behind.
-pub fn allocate(class: Class) -> Result<Stack, StackError> {
+pub fn allocate(class: SizeClass) -> Result<Stack, StackError> {
     let mut shelf = SHELVES[class.index()].lock();
     if let Some(stack) = shelf.take(class) {
         return Ok(stack);
@@ -346,14 +346,14 @@ pub fn allocate(class: Class) -> Result<Stack, StackError> {
 
 impl Shelf {
     /// A stack that was released.
-    fn take(&mut self, class: Class) -> Option<Stack> {
+    fn take(&mut self, class: SizeClass) -> Option<Stack> {
         let stack = self.free.pop(class);
         self.fewest = self.fewest.min(self.free.len);
         stack.or_else(|| self.trimmed.pop(class))
     }
 
     /// A slab with a stack that was not cut yet.
-    fn uncut_slab(&mut self, class: Class) -> Result<&'static Slab, StackError> {
+    fn uncut_slab(&mut self, class: SizeClass) -> Result<&'static Slab, StackError> {
         if let Some(slab) = self
             .slab
             .filter(|slab| slab.cut.load(Relaxed) < slab.stacks)
@@ -396,7 +396,7 @@ pub fn release_memory(stack: Stack) {
 }
 
 /// Moves stacks between a thread's own list and the shared one, under one lock.
-pub(crate) fn exchange(class: Class, own: &mut FreeList, wanted: usize) {
+pub(crate) fn exchange(class: SizeClass, own: &mut FreeList, wanted: usize) {
     let mut shelf = SHELVES[class.index()].lock();
     while own.len > wanted {
         let Some(stack) = own.pop(class) else { return };
@@ -410,7 +410,7 @@ pub(crate) fn exchange(class: Class, own: &mut FreeList, wanted: usize) {
     }
 }
 
-fn map_slab(class: Class, stacks: usize) -> Result<&'static Slab, StackError> {
+fn map_slab(class: SizeClass, stacks: usize) -> Result<&'static Slab, StackError> {
     // SAFETY: no precondition.
     if unsafe { libc::sysconf(libc::_SC_PAGESIZE) } != PAGE as libc::c_long {
         return Err(StackError::PageSize);
@@ -493,18 +493,18 @@ pub unsafe fn forked() {
 /// Which stack an address belongs to, and whether it is in that stack's guard. Safe in a signal
 /// handler.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct StackLocation {
     /// The lowest usable address of the stack.
     pub base: *mut u8,
     /// Its class.
-    pub class: Class,
+    pub class: SizeClass,
     /// The address lies in the guard below the stack.
     pub in_guard: bool,
 }
 
 /// Finds the stack that `address` belongs to. Safe in a signal handler; takes time in proportion to
 /// the number of slabs.
-pub fn find(address: usize) -> Option<Place> {
+pub fn find(address: usize) -> Option<StackLocation> {
     // ORDERING(slabs.2): Acquire, pairs with slabs.1.
     let mut at = SLABS.load(Acquire);
     // SAFETY: slabs are never unmapped and their headers never change once published.
@@ -514,7 +514,7 @@ pub fn find(address: usize) -> Option<Place> {
         if offset < slab.cut() * stride {
             let guard = slab.first_guard() + offset / stride * stride;
             let base = core::ptr::with_exposed_provenance_mut(guard + guard::SIZE);
-            return Some(Place {
+            return Some(StackLocation {
                 base,
                 class: slab.class,
                 in_guard: offset % stride < guard::SIZE,
@@ -550,13 +550,13 @@ const TRIMMED_AT_ONCE: usize = 64;
 pub fn trim(most: usize) -> usize {
     let mut done = 0;
     for index in 0..CLASSES {
-        while done < most && trim_some(Class::from_index(index), most - done, &mut done) {}
+        while done < most && trim_some(SizeClass::from_index(index), most - done, &mut done) {}
     }
     done
 }
 
 /// Trims some stacks of a class. Returns false when there are none.
-fn trim_some(class: Class, most: usize, done: &mut usize) -> bool {
+fn trim_some(class: SizeClass, most: usize, done: &mut usize) -> bool {
     let mut taken = FreeList::new();
     let mut shelf = SHELVES[class.index()].lock();
     while taken.len < most.min(TRIMMED_AT_ONCE) {

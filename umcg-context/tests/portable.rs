@@ -6,10 +6,10 @@ mod common;
 use common::{Mapped, Sendable, kernel_thread};
 use std::cell::{Cell, UnsafeCell};
 use std::thread;
-use umcg_context::portable::{Asm, Mcsc, Method, Sjlj};
+use umcg_context::portable::{Asm, Mcsc, Sjlj, SwitchMethod};
 
 /// A flow of the method `M` that counts, and the context of its resumer.
-struct Counter<M: Method> {
+struct Counter<M: SwitchMethod> {
     own: UnsafeCell<M::Context>,
     resumer: UnsafeCell<M::Context>,
     count: Cell<u64>,
@@ -18,7 +18,7 @@ struct Counter<M: Method> {
     stack: Mapped,
 }
 
-impl<M: Method> Counter<M> {
+impl<M: SwitchMethod> Counter<M> {
     fn new(step: u64) -> Box<Self> {
         let new = Box::new(Self {
             own: UnsafeCell::new(M::empty()),
@@ -45,7 +45,7 @@ impl<M: Method> Counter<M> {
         (&raw const *self).cast_mut().cast()
     }
 
-    fn restart(&self, entry: umcg_context::Entry) {
+    fn restart(&self, entry: umcg_context::EntryFn) {
         // SAFETY: prepared with this stack in `new`. The flow that was suspended there is given up.
         unsafe {
             M::reprepare(
@@ -70,7 +70,7 @@ impl<M: Method> Counter<M> {
     }
 }
 
-unsafe extern "C" fn count<M: Method>(arg: *mut ()) -> ! {
+unsafe extern "C" fn count<M: SwitchMethod>(arg: *mut ()) -> ! {
     // SAFETY: `Counter` passes itself.
     let me = unsafe { &*arg.cast_const().cast::<Counter<M>>() };
     loop {
@@ -82,7 +82,7 @@ unsafe extern "C" fn count<M: Method>(arg: *mut ()) -> ! {
     }
 }
 
-unsafe extern "C" fn count_down<M: Method>(arg: *mut ()) -> ! {
+unsafe extern "C" fn count_down<M: SwitchMethod>(arg: *mut ()) -> ! {
     // SAFETY: `Counter` passes itself.
     let me = unsafe { &*arg.cast_const().cast::<Counter<M>>() };
     loop {
@@ -91,7 +91,7 @@ unsafe extern "C" fn count_down<M: Method>(arg: *mut ()) -> ! {
     }
 }
 
-fn counts<M: Method>() {
+fn counts<M: SwitchMethod>() {
     let counter = Counter::<M>::new(3);
     for round in 1..=1_000 {
         counter.resume();
@@ -99,7 +99,7 @@ fn counts<M: Method>() {
     }
 }
 
-fn starts_anew<M: Method>() {
+fn starts_anew<M: SwitchMethod>() {
     let counter = Counter::<M>::new(1);
     // Before the first run, from within, and again and again.
     counter.restart(count::<M>);
@@ -113,7 +113,7 @@ fn starts_anew<M: Method>() {
     }
 }
 
-fn starts_anew_after_trimming<M: Method>() {
+fn starts_anew_after_trimming<M: SwitchMethod>() {
     let counter = Counter::<M>::new(1);
     counter.resume();
     assert_eq!(
@@ -134,7 +134,7 @@ fn starts_anew_after_trimming<M: Method>() {
     assert_eq!(counter.count.get(), 3, "{}", M::NAME);
 }
 
-fn moves_between_threads<M: Method + 'static>() {
+fn moves_between_threads<M: SwitchMethod + 'static>() {
     let counter = Counter::<M>::new(1);
     counter.resume();
     assert_eq!(counter.ran_on.get(), kernel_thread());
@@ -240,8 +240,8 @@ fn a_flow_of_one_method_resumes_flows_of_the_others() {
 /// The signal mask is the calling thread's. Only `mcsc` keeps one for each flow.
 #[test]
 fn only_mcsc_keeps_the_signal_mask() {
-    fn mask_after<M: Method>() -> bool {
-        unsafe extern "C" fn block<M: Method>(arg: *mut ()) -> ! {
+    fn mask_after<M: SwitchMethod>() -> bool {
+        unsafe extern "C" fn block<M: SwitchMethod>(arg: *mut ()) -> ! {
             // SAFETY: `Counter` passes itself.
             let me = unsafe { &*arg.cast_const().cast::<Counter<M>>() };
             common::block_signal(libc::SIGUSR2, true);

@@ -1,7 +1,7 @@
 //! Where stacks lie.
 
 use std::collections::BTreeMap;
-use umcg_context::stack::{self, Class};
+use umcg_context::stack::{self, SizeClass};
 
 const PAGE: usize = 4096;
 
@@ -18,7 +18,7 @@ fn counts(values: impl Iterator<Item = usize>) -> BTreeMap<usize, usize> {
 #[test]
 fn stacks_spread_over_the_sets_of_caches() {
     for size in [8 << 10, 16 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20] {
-        let class = Class::for_size(size).unwrap();
+        let class = SizeClass::for_size(size).unwrap();
         let stacks: Vec<_> = (0..64).map(|_| stack::allocate(class).unwrap()).collect();
         let colours = counts(stacks.iter().map(|stack| stack.top() as usize % PAGE));
         assert_eq!(colours.len(), 8, "{size}: {colours:?}");

@@ -5,11 +5,11 @@
 //! module checks arguments, and nothing else.
 
 use crate::os::guarded;
-use crate::umcg::idle::{Hand, Kind, Node, Waited, state};
+use crate::umcg::idle::{EventKind, Hand, Node, WaitOutcome, state};
 use crate::umcg::server::Server;
 use crate::umcg::worker::{Inside, Worker};
 use crate::umcg::{
-    Caller, Role, WORKERS, blocking, caller, current_worker, group, light, operation, preempt,
+    CallerRole, Role, WORKERS, blocking, caller, current_worker, group, light, operation, preempt,
     role, thread, tick,
 };
 use crate::uth;
@@ -41,7 +41,7 @@ pub const EVENT_MASK: u64 = 31;
 /// A deadline that means "poll, do not wait".
 const POLL: u64 = 1;
 
-type Result<T = ()> = std::result::Result<T, Errno>;
+type CtlResult<T = ()> = std::result::Result<T, Errno>;
 
 /// The arguments besides flags and command.
 #[derive(Clone, Copy)]
@@ -53,7 +53,7 @@ struct Args {
 }
 
 impl Args {
-    fn no_tid(self) -> Result {
+    fn no_tid(self) -> CtlResult {
         if self.next_tid == 0 {
             Ok(())
         } else {
@@ -61,7 +61,7 @@ impl Args {
         }
     }
 
-    fn no_timeout(self) -> Result {
+    fn no_timeout(self) -> CtlResult {
         if self.timeout == 0 {
             Ok(())
         } else {
@@ -69,7 +69,7 @@ impl Args {
         }
     }
 
-    fn no_events(self) -> Result {
+    fn no_events(self) -> CtlResult {
         if self.events.is_null() && self.event_sz == 0 {
             Ok(())
         } else {
@@ -91,7 +91,7 @@ impl Args {
 /// # Safety
 /// `events` is null, or an address where `event_sz` words are either not writable at all (that is
 /// EFAULT) or the caller's to write. As the safe types of the crate `umcg` do, the caller rules out
-/// that a light worker holds a reference into thread-local storage across the call.
+/// that a sharing worker holds a reference into thread-local storage across the call.
 pub unsafe fn umcg_ctl(
     flags: u32,
     command: u32,
@@ -99,7 +99,7 @@ pub unsafe fn umcg_ctl(
     timeout: u64,
     events: *mut u64,
     event_sz: i32,
-) -> Result {
+) -> CtlResult {
     let args = Args {
         next_tid,
         timeout,
@@ -116,15 +116,15 @@ pub unsafe fn umcg_ctl(
     }
     match command {
         command::CTX_SWITCH => match caller() {
-            Caller::Server(server) => server_switch(server, args),
-            Caller::Worker(inside, server) => worker_switch(inside, server, args),
-            Caller::Neither => Err(Errno::INVAL),
+            CallerRole::Server(server) => server_switch(server, args),
+            CallerRole::Worker(inside, server) => worker_switch(inside, server, args),
+            CallerRole::Neither => Err(Errno::INVAL),
         },
         command::WAIT => match caller() {
-            Caller::Server(server) if next_tid != 0 => server_wait_for(server, args),
-            Caller::Server(server) => server_wait(server, args),
-            Caller::Worker(inside, server) => worker_wait(inside, server, args),
-            Caller::Neither => Err(Errno::INVAL),
+            CallerRole::Server(server) if next_tid != 0 => server_wait_for(server, args),
+            CallerRole::Server(server) => server_wait(server, args),
+            CallerRole::Worker(inside, server) => worker_wait(inside, server, args),
+            CallerRole::Neither => Err(Errno::INVAL),
         },
         command::WAKE => wake(args),
         command::REGISTER_WORKER => register_worker(args),
@@ -134,14 +134,14 @@ pub unsafe fn umcg_ctl(
     }
 }
 
-fn register_server(args: Args) -> Result {
+fn register_server(args: Args) -> CtlResult {
     args.no_tid()?;
     args.no_timeout()?;
     args.no_events()?;
     operation::register_server(&group::FIRST, tick::DEFAULT_INTERVAL).map(drop)
 }
 
-fn register_worker(args: Args) -> Result {
+fn register_worker(args: Args) -> CtlResult {
     args.no_tid()?;
     args.no_events()?;
     let id = args.timeout;
@@ -151,7 +151,7 @@ fn register_worker(args: Args) -> Result {
     operation::register_worker(&group::FIRST, id, tick::DEFAULT_INTERVAL).map(drop)
 }
 
-fn unregister(args: Args) -> Result {
+fn unregister(args: Args) -> CtlResult {
     args.no_tid()?;
     args.no_timeout()?;
     args.no_events()?;
@@ -167,7 +167,7 @@ fn unregister(args: Args) -> Result {
     Ok(())
 }
 
-fn wake(args: Args) -> Result {
+fn wake(args: Args) -> CtlResult {
     args.no_tid()?;
     args.no_timeout()?;
     args.no_events()?;
@@ -180,7 +180,7 @@ fn wake(args: Args) -> Result {
 }
 
 /// The worker that `tid` names. `me` is the caller, if it is a worker.
-fn find(tid: i32, me: Option<&Worker>) -> Result<&'static Worker> {
+fn find(tid: i32, me: Option<&Worker>) -> CtlResult<&'static Worker> {
     if tid <= 0 {
         return Err(Errno::SRCH);
     }
@@ -251,13 +251,13 @@ impl Slots {
         stored
     }
 
-    fn put_event(&mut self, node: &'static Node, kind: Kind) -> bool {
+    fn put_event(&mut self, node: &'static Node, kind: EventKind) -> bool {
         self.put(node.id() | kind as u64)
     }
 
     /// Ends the list if there is room.
     #[inline]
-    fn finish(mut self) -> Result {
+    fn finish(mut self) -> CtlResult {
         if self.room > 0 {
             self.put(0);
         }
@@ -269,7 +269,7 @@ impl Slots {
     }
 }
 
-fn server_switch(server: &'static Server, args: Args) -> Result {
+fn server_switch(server: &'static Server, args: Args) -> CtlResult {
     let worker = find(args.next_tid, None)?;
     if !is_runnable(worker) || args.event_sz <= 0 {
         return Err(Errno::INVAL);
@@ -279,10 +279,10 @@ fn server_switch(server: &'static Server, args: Args) -> Result {
         return Err(Errno::INVAL);
     }
     // SAFETY: the caller is the server's own flow, by its role, and has just claimed the worker.
-    let (left, _) = unsafe { server.run(worker) };
+    let (departed, _) = unsafe { server.run(worker) };
     let (kind, deadline) = server.mail.read();
-    let event = left.node.id() | kind as u64;
-    operation::settle(left, kind, Hand::Open, deadline);
+    let event = departed.node.id() | kind as u64;
+    operation::settle(departed, kind, Hand::Open, deadline);
     let mut slots = Slots::new(args);
     if slots.put(event) && slots.room > 1 && server.group().lists.has_events() {
         let room = slots.room;
@@ -296,7 +296,7 @@ fn server_switch(server: &'static Server, args: Args) -> Result {
     slots.finish()
 }
 
-fn worker_switch(inside: Inside, server: &'static Server, args: Args) -> Result {
+fn worker_switch(inside: Inside, server: &'static Server, args: Args) -> CtlResult {
     let next = find(args.next_tid, Some(inside.0))?;
     if !is_runnable(next) {
         return Err(Errno::INVAL);
@@ -317,7 +317,7 @@ fn worker_switch(inside: Inside, server: &'static Server, args: Args) -> Result 
     }
 }
 
-fn worker_wait(inside: Inside, server: &'static Server, args: Args) -> Result {
+fn worker_wait(inside: Inside, server: &'static Server, args: Args) -> CtlResult {
     args.no_tid()?;
     args.no_events()?;
     // SAFETY: the caller is inside, on `server`.
@@ -329,7 +329,7 @@ fn worker_wait(inside: Inside, server: &'static Server, args: Args) -> Result {
     }
 }
 
-fn server_wait(server: &'static Server, args: Args) -> Result {
+fn server_wait(server: &'static Server, args: Args) -> CtlResult {
     if args.event_sz < 2 {
         return Err(Errno::INVAL);
     }
@@ -344,14 +344,14 @@ fn server_wait(server: &'static Server, args: Args) -> Result {
         slots.put_event(node, kind)
     });
     match waited {
-        Waited::Collected | Waited::Woken => slots.finish(),
-        Waited::TimedOut => Err(Errno::TIMEDOUT),
-        Waited::Interrupted => Err(Errno::INTR),
-        Waited::Refused => Err(Errno::FAULT),
+        WaitOutcome::Collected | WaitOutcome::Woken => slots.finish(),
+        WaitOutcome::TimedOut => Err(Errno::TIMEDOUT),
+        WaitOutcome::Interrupted => Err(Errno::INTR),
+        WaitOutcome::Refused => Err(Errno::FAULT),
     }
 }
 
-fn server_wait_for(server: &'static Server, args: Args) -> Result {
+fn server_wait_for(server: &'static Server, args: Args) -> CtlResult {
     args.no_timeout()?;
     args.no_events()?;
     let worker = find(args.next_tid, None)?;
@@ -375,7 +375,7 @@ pub fn blocking_begin() {
 ///
 /// # Errors
 /// `EINVAL` when the calling worker is in no such scope.
-pub fn blocking_end() -> Result {
+pub fn blocking_end() -> CtlResult {
     match current_worker() {
         Some(worker) if !blocking::end(worker) => Err(Errno::INVAL),
         _ => Ok(()),
@@ -393,7 +393,7 @@ pub fn critical_begin() {
 ///
 /// # Errors
 /// `EINVAL` when the calling worker is in no such section.
-pub fn critical_end() -> Result {
+pub fn critical_end() -> CtlResult {
     match current_worker() {
         Some(worker) if !operation::critical_end(worker) => Err(Errno::INVAL),
         _ => Ok(()),
@@ -405,7 +405,7 @@ pub fn critical_end() -> Result {
 ///
 /// # Errors
 /// The kernel's error for the interval.
-pub fn set_preemption(nanoseconds: u64) -> Result {
+pub fn set_preemption(nanoseconds: u64) -> CtlResult {
     preempt::set_interval(nanoseconds)
 }
 
@@ -423,7 +423,7 @@ pub fn gettid() -> i32 {
 ///
 /// # Errors
 /// `EINVAL` when the caller is no worker.
-pub fn set_name(name: &str) -> Result {
+pub fn set_name(name: &str) -> CtlResult {
     let worker = current_worker().ok_or(Errno::INVAL)?;
     operation::set_name(worker, name);
     Ok(())
@@ -445,7 +445,7 @@ pub unsafe fn light_create(
     arg: *mut c_void,
     stack_size: usize,
     name: &str,
-) -> Result<i32> {
+) -> CtlResult<i32> {
     if id & EVENT_MASK != 0 {
         return Err(Errno::INVAL);
     }

@@ -26,5 +26,5 @@ pub mod fork {
 
 /// Handlers of signals.
 pub mod signal {
-    pub use crate::os::signal::{Function, install, without};
+    pub use crate::os::signal::{HandlerFn, install, without};
 }

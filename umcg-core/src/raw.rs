@@ -1,16 +1,16 @@
 //! Servers and workers by reference: the base of the safe types of the crate `umcg`. Each function
 //! says what its caller must rule out. The types there do that by ownership.
 
-pub use crate::umcg::idle::Kind;
+pub use crate::umcg::idle::EventKind;
 
 use crate::umcg::group;
-use crate::umcg::idle::{Hand, Node, Waited, state};
-use crate::umcg::light::Plan;
+use crate::umcg::idle::{Hand, Node, WaitOutcome, state};
+use crate::umcg::light::LightSpec;
 pub use crate::umcg::light::UPPER_BYTES;
 use crate::umcg::operation;
 use crate::umcg::worker::{Carrier, Inside};
 use crate::umcg::{
-    self, Caller, Role, blocking, caller, current_worker, helper, light, preempt, role, thread,
+    self, CallerRole, Role, blocking, caller, current_worker, helper, light, preempt, role, thread,
 };
 use crate::uth;
 use rustix::io::Errno;
@@ -18,7 +18,7 @@ use std::alloc::Layout;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
 use umcg_context::local::Hold;
-pub use umcg_context::stack::Class;
+pub use umcg_context::stack::SizeClass;
 
 /// A group: servers, and the workers whose events they collect. Copies mean the same group.
 #[derive(Clone, Copy)]
@@ -106,15 +106,15 @@ unsafe impl Sync for Worker {}
 
 /// The resources that a thread needs to become a worker, reserved before the thread exists.
 /// Dropping it frees them.
-pub struct Reserved(thread::Reserved);
+pub struct Reservation(thread::Reservation);
 
-impl Reserved {
+impl Reservation {
     /// Reserves the resources for one worker.
     ///
     /// # Errors
     /// `ENOMEM`: no memory or stack.
-    pub fn new() -> Result<Reserved, Errno> {
-        operation::reserve().map(Reserved)
+    pub fn new() -> Result<Reservation, Errno> {
+        operation::reserve().map(Reservation)
     }
 }
 
@@ -122,9 +122,9 @@ impl Reserved {
 #[derive(Clone, Copy)]
 pub enum Event {
     /// Wake, Wait or Preempt: the caller, and no other server, may run this worker now.
-    Ready(Kind, Worker),
+    Ready(EventKind, Worker),
     /// Block, Exit or Timeout of the worker with this id.
-    News(Kind, u64),
+    News(EventKind, u64),
 }
 
 /// Why a server's wait ended without an event.
@@ -138,12 +138,12 @@ pub enum Nothing {
     Interrupted,
 }
 
-fn event(node: &'static Node, kind: Kind) -> Event {
+fn event(node: &'static Node, kind: EventKind) -> Event {
     match kind {
-        Kind::Wake | Kind::Wait | Kind::Preempt => {
+        EventKind::Wake | EventKind::Wait | EventKind::Preempt => {
             Event::Ready(kind, Worker(umcg::worker::Worker::of(node)))
         }
-        Kind::Block | Kind::Exit | Kind::Timeout => Event::News(kind, node.id()),
+        EventKind::Block | EventKind::Exit | EventKind::Timeout => Event::News(kind, node.id()),
     }
 }
 
@@ -253,20 +253,20 @@ impl Server {
     pub unsafe fn run(self, worker: Worker) -> Event {
         worker.0.lists().take(&worker.0.node);
         // SAFETY: passed on.
-        let (left, plain_wait) = unsafe { self.0.run(worker.0) };
+        let (departed, plain_wait) = unsafe { self.0.run(worker.0) };
         if plain_wait {
-            left.lists().hold(&left.node);
-            return Event::Ready(Kind::Wait, Worker(left));
+            departed.lists().hold(&departed.node);
+            return Event::Ready(EventKind::Wait, Worker(departed));
         }
-        self.settle(left)
+        self.settle(departed)
     }
 
     /// Settles any letter but the most common one, and returns its event.
     #[cold]
-    fn settle(self, left: &'static umcg::worker::Worker) -> Event {
+    fn settle(self, departed: &'static umcg::worker::Worker) -> Event {
         let (kind, deadline) = self.0.mail.read();
-        let event = event(&left.node, kind);
-        operation::settle(left, kind, Hand::Held, deadline);
+        let event = event(&departed.node, kind);
+        operation::settle(departed, kind, Hand::Held, deadline);
         event
     }
 
@@ -286,8 +286,8 @@ impl Server {
         });
         match (found, waited) {
             (Some(event), _) => Ok(event),
-            (None, Waited::TimedOut) => Err(Nothing::TimedOut),
-            (None, Waited::Interrupted) => Err(Nothing::Interrupted),
+            (None, WaitOutcome::TimedOut) => Err(Nothing::TimedOut),
+            (None, WaitOutcome::Interrupted) => Err(Nothing::Interrupted),
             (None, _) => Err(Nothing::Woken),
         }
     }
@@ -338,7 +338,7 @@ impl Worker {
     /// # Errors
     /// As [`Worker::register`].
     pub fn register_with(
-        reserved: Reserved,
+        reserved: Reservation,
         group: Group,
         id: u64,
         interval: u64,
@@ -357,7 +357,7 @@ impl Worker {
         thread::unregister(self.0);
     }
 
-    /// Makes a light worker that will run `f`; the caller has the right to run it. `stack_size` 0
+    /// Makes a sharing worker that will run `f`; the caller has the right to run it. `stack_size` 0
     /// for the default.
     ///
     /// # Errors
@@ -366,40 +366,40 @@ impl Worker {
     /// # Safety
     /// `f` is sound to run on any server's kernel thread, and to continue on another one, with
     /// another thread-local storage, after any call that switches or blocks.
-    pub unsafe fn light<F: FnOnce() + 'static>(
+    pub unsafe fn sharing<F: FnOnce() + 'static>(
         group: Group,
         id: u64,
         stack_size: usize,
         name: &str,
         f: F,
-    ) -> Result<Worker, uth::Error> {
+    ) -> Result<Worker, uth::UthError> {
         let class = uth::class_for(stack_size)?;
-        let plan = Plan {
+        let spec = LightSpec {
             group: group.0,
             class,
             name,
             id: Some(id),
             tid: 0,
-            carrier: Carrier::Light,
+            carrier: Carrier::Sharing,
         };
         // SAFETY: passed on.
-        unsafe { light::create(plan, f) }.map(Self::held)
+        unsafe { light::create(spec, f) }.map(Self::held)
     }
 
-    /// Like [`Worker::light`], for a worker with thread-local storage of its own: functions that
-    /// `f` calls see a thread.
+    /// Like [`Worker::sharing`], for an owning worker, with thread-local storage of its own:
+    /// functions that `f` calls see a thread.
     ///
     /// # Errors
     /// Those of a stack, or of a [block](crate::storage).
-    pub fn full<F: FnOnce() + Send + 'static>(
+    pub fn owning<F: FnOnce() + Send + 'static>(
         group: Group,
         id: u64,
         stack_size: usize,
         name: &str,
         f: F,
-    ) -> Result<Worker, uth::Error> {
+    ) -> Result<Worker, uth::UthError> {
         let class = uth::class_for(stack_size)?;
-        let plan = Plan {
+        let spec = LightSpec {
             group: group.0,
             class,
             name,
@@ -408,49 +408,49 @@ impl Worker {
             carrier: Carrier::Owning,
         };
         // SAFETY: the worker's storage moves along with it.
-        unsafe { light::create(plan, f) }.map(Self::held)
+        unsafe { light::create(spec, f) }.map(Self::held)
     }
 
-    /// Makes a light worker that will call `entry` with an argument for [`Worker::begin`], and has
-    /// `room` for its maker at [`Worker::room`]. Its id is the address of its [`Worker::upper`]. It
-    /// ends when its maker discards it; `entry` does not return. The caller has the right to run
-    /// it.
+    /// Makes a sharing worker that will call `entry` with an argument for [`Worker::begin`], and
+    /// has `room` for its maker at [`Worker::room`]. Its id is the address of its
+    /// [`Worker::upper`]. It ends when its maker discards it; `entry` does not return. The caller
+    /// has the right to run it.
     ///
     /// # Errors
     /// Those of a stack.
     #[inline]
-    pub fn carve(
+    pub fn carve_sharing(
         group: Group,
-        class: Class,
+        class: SizeClass,
         name: &str,
         room: Layout,
         entry: unsafe extern "C" fn(*mut ()) -> !,
-    ) -> Result<Worker, uth::Error> {
-        let plan = Plan {
+    ) -> Result<Worker, uth::UthError> {
+        let spec = LightSpec {
             group: group.0,
             class,
             name,
             id: None,
             tid: 0,
-            carrier: Carrier::Light,
+            carrier: Carrier::Sharing,
         };
-        light::carve(plan, room, entry).map(Self::held)
+        light::carve(spec, room, entry).map(Self::held)
     }
 
-    /// Like [`Worker::carve`], for a worker with thread-local storage of its own. [`Worker::run`]
-    /// ends with the destructors of its thread-locals.
+    /// Like [`Worker::carve_sharing`], for an owning worker, with thread-local storage of its own.
+    /// [`Worker::run`] ends with the destructors of its thread-locals.
     ///
     /// # Errors
     /// Those of a stack, or of a [block](crate::storage).
     #[inline]
-    pub fn carve_full(
+    pub fn carve_owning(
         group: Group,
-        class: Class,
+        class: SizeClass,
         name: &str,
         room: Layout,
         entry: unsafe extern "C" fn(*mut ()) -> !,
-    ) -> Result<Worker, uth::Error> {
-        let plan = Plan {
+    ) -> Result<Worker, uth::UthError> {
+        let spec = LightSpec {
             group: group.0,
             class,
             name,
@@ -458,7 +458,7 @@ impl Worker {
             tid: 0,
             carrier: Carrier::Owning,
         };
-        light::carve(plan, room, entry).map(Self::held)
+        light::carve(spec, room, entry).map(Self::held)
     }
 
     /// A new worker, as the right to run it.
@@ -471,7 +471,7 @@ impl Worker {
     /// The calling light worker, in the first frame of its entry function.
     ///
     /// # Safety
-    /// The entry function that `carve` was given calls this first, with its argument.
+    /// The entry function that the worker was carved with calls this first, with its argument.
     #[inline(always)]
     pub unsafe fn begin(argument: *mut ()) -> Worker {
         // SAFETY: passed on.
@@ -521,8 +521,8 @@ impl Worker {
         light::reserved(self.0, room)
     }
 
-    /// Makes a carved worker that has ended begin anew, as [`Worker::carve`] does, with the stack,
-    /// name and storage that it has.
+    /// Makes a carved worker that has ended begin anew, as [`Worker::carve_sharing`] does, with the
+    /// stack, name and storage that it has.
     ///
     /// # Safety
     /// The caller has the right to run the worker, which has left [`Worker::run`]. No destructors
@@ -544,11 +544,11 @@ impl Worker {
 
     /// What the worker is doing just now. A hint, unless the caller keeps it from doing anything
     /// else.
-    pub fn doing(self) -> Doing {
+    pub fn doing(self) -> Activity {
         match self.0.node.state() {
-            state::BLOCKED => Doing::Blocked,
-            state::QUEUED | state::RUNNABLE | state::RUNNABLE_TIMED => Doing::Queued,
-            _ => Doing::Suspended,
+            state::BLOCKED => Activity::Blocked,
+            state::QUEUED | state::RUNNABLE | state::RUNNABLE_TIMED => Activity::Queued,
+            _ => Activity::Suspended,
         }
     }
 
@@ -599,7 +599,7 @@ impl Worker {
     pub unsafe fn put_back(self) {
         let _hold = Hold::begin();
         self.0.lists().take(&self.0.node);
-        self.0.post(Kind::Wake, None);
+        self.0.post(EventKind::Wake, None);
     }
 
     /// Begins a scope in which the worker may block. Switches.
@@ -640,12 +640,12 @@ impl Worker {
 /// A worker in its own flow, and the server that runs it. While this exists the worker is not
 /// preempted.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningWorker {
     inside: Inside,
     server: &'static umcg::server::Server,
 }
 
-impl Running {
+impl RunningWorker {
     /// The server that runs it.
     #[inline(always)]
     pub fn server(&self) -> Server {
@@ -660,10 +660,10 @@ impl Running {
 
     /// The caller, if it is a worker that a server runs.
     #[inline(always)]
-    pub fn here() -> Option<Running> {
+    pub fn here() -> Option<RunningWorker> {
         match caller() {
-            Caller::Worker(inside, server) => Some(Running { inside, server }),
-            Caller::Server(_) | Caller::Neither => None,
+            CallerRole::Worker(inside, server) => Some(RunningWorker { inside, server }),
+            CallerRole::Server(_) | CallerRole::Neither => None,
         }
     }
 
@@ -671,7 +671,7 @@ impl Running {
     /// the worker again. Switches.
     ///
     /// # Safety
-    /// The caller has not switched since [`Running::here`].
+    /// The caller has not switched since [`RunningWorker::here`].
     #[inline(always)]
     pub unsafe fn wait(self, deadline: Option<u64>) -> bool {
         // SAFETY: both are the caller's, by the contract.
@@ -684,8 +684,8 @@ impl Running {
     /// No server gets an event. Switches.
     ///
     /// # Safety
-    /// As [`Running::wait`]. The caller has the right to run `next`, and passes the right to run
-    /// itself to `f`. Neither was ever run by its tid.
+    /// As [`RunningWorker::wait`]. The caller has the right to run `next`, and passes the right to
+    /// run itself to `f`. Neither was ever run by its tid.
     #[inline(always)]
     pub unsafe fn switch_with(
         self,
@@ -700,10 +700,10 @@ impl Running {
     }
 
     /// Lets `next` run on the caller's server. The caller becomes idle, with WAIT. Returns false as
-    /// [`Running::wait`] does. Switches.
+    /// [`RunningWorker::wait`] does. Switches.
     ///
     /// # Safety
-    /// As [`Running::wait`], and the caller has the right to run `next`.
+    /// As [`RunningWorker::wait`], and the caller has the right to run `next`.
     #[inline(always)]
     pub unsafe fn switch_to(self, next: Worker, deadline: Option<u64>) -> bool {
         let hold = Hold::begin();
@@ -750,7 +750,7 @@ pub fn set_helper_notice(notice: fn(usize, usize)) {
 
 /// What a worker is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doing {
+pub enum Activity {
     /// It blocks in the kernel, or is on a helper thread.
     Blocked,
     /// It has an event that no server has collected.

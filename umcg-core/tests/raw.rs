@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
-use umcg_core::raw::{self, Class, Event, Group, Kind, Running, Server, Worker};
+use umcg_core::raw::{self, Event, EventKind, Group, RunningWorker, Server, SizeClass, Worker};
 use umcg_core::storage;
 
 /// How often each worker hands its server to another one.
@@ -39,7 +39,7 @@ fn next() -> Option<Worker> {
 fn body(me: Worker) {
     for turn in 0..TURNS {
         let mine = [turn; 16];
-        let running = Running::here().unwrap();
+        let running = RunningWorker::here().unwrap();
         assert_eq!(running.worker().into_ptr(), me.into_ptr());
         match next() {
             // SAFETY: nothing has switched since `here`. `next` is ours to run (R), and
@@ -65,7 +65,7 @@ unsafe extern "C" fn first_frame(argument: *mut ()) -> ! {
     unsafe { me.run(|| body(me)) };
     ENDED.lock().unwrap().push(me.into_ptr().addr());
     // SAFETY: nothing switches in between.
-    unsafe { Running::here().unwrap().wait(None) };
+    unsafe { RunningWorker::here().unwrap().wait(None) };
     unreachable!("it was discarded");
 }
 
@@ -89,7 +89,7 @@ fn serve(group: Group, mut left: usize) {
                 left -= 1;
             }
             Some(Event::Ready(_, worker)) => READY.lock().unwrap().push(worker),
-            Some(Event::News(Kind::Exit, _)) => left -= 1,
+            Some(Event::News(EventKind::Exit, _)) => left -= 1,
             Some(Event::News(..)) | None => {}
         }
     }
@@ -102,7 +102,7 @@ fn all_kinds_switch_to_each_other() {
     let copy = std::env::var_os(COPY).is_some();
     assert!(!copy || !raw::threads_move());
     let group = Group::make();
-    let class = Class::for_size(64 << 10).unwrap();
+    let class = SizeClass::for_size(64 << 10).unwrap();
     let room = Layout::new::<()>();
     let threads: Vec<_> = (0..3)
         .map(|id| {
@@ -116,12 +116,12 @@ fn all_kinds_switch_to_each_other() {
         .collect();
     let mut made = threads.len();
     for _ in 0..3 {
-        let light = Worker::carve(group, class, "", room, first_frame).unwrap();
+        let light = Worker::carve_sharing(group, class, "", room, first_frame).unwrap();
         READY.lock().unwrap().push(light);
         made += 1;
         if storage::available().is_ok() {
-            let full = Worker::carve_full(group, class, "", room, first_frame).unwrap();
-            READY.lock().unwrap().push(full);
+            let owning = Worker::carve_owning(group, class, "", room, first_frame).unwrap();
+            READY.lock().unwrap().push(owning);
             made += 1;
         }
     }
@@ -212,7 +212,7 @@ fn a_request_to_preempt_that_the_kernel_merges_with_a_tick_is_not_the_last() {
     };
     // SAFETY: there is one server, so the worker stays on one kernel thread. It keeps nothing of
     // the thread's.
-    let worker = unsafe { Worker::light(group, 1, 64 << 10, "", body) }.unwrap();
+    let worker = unsafe { Worker::sharing(group, 1, 64 << 10, "", body) }.unwrap();
     let asking = std::thread::spawn(move || {
         while !OVER.load(Relaxed) {
             std::thread::sleep(Duration::from_millis(1));
@@ -225,13 +225,13 @@ fn a_request_to_preempt_that_the_kernel_merges_with_a_tick_is_not_the_last() {
     let event = unsafe { server.run(worker) };
     OVER.store(true, Relaxed);
     asking.join().unwrap();
-    let Event::Ready(Kind::Preempt, worker) = event else {
+    let Event::Ready(EventKind::Preempt, worker) = event else {
         panic!("it was never taken off")
     };
     assert!(matches!(
         // SAFETY: as above; the event gave the right to run it.
         unsafe { server.run(worker) },
-        Event::News(Kind::Exit, 1)
+        Event::News(EventKind::Exit, 1)
     ));
     // SAFETY: once, by its own flow.
     unsafe { server.unregister() };
@@ -288,7 +288,7 @@ fn a_tick_in_nested_handlers_has_room_on_the_signal_stack() {
         unsafe { me.unregister() };
     });
     let mut event = None;
-    while !matches!(event, Some(Event::News(Kind::Exit, _))) {
+    while !matches!(event, Some(Event::News(EventKind::Exit, _))) {
         event = match event {
             // SAFETY: the server's own flow; the event gave the right to run it.
             Some(Event::Ready(_, worker)) => Some(unsafe { server.run(worker) }),

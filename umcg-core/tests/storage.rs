@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 use std::time::Instant;
-use umcg_core::context::stack::{self, Class};
+use umcg_core::context::stack::{self, SizeClass};
 use umcg_core::context::{Context, set_thread_pointer, switch, thread_pointer};
-use umcg_core::storage::{self, Block, Pool};
+use umcg_core::storage::{self, Block, BlockPool};
 
 type Body = Box<dyn FnOnce(&Flow)>;
 
@@ -34,8 +34,8 @@ struct Flow {
 unsafe impl Send for Flow {}
 
 impl Flow {
-    fn new(pool: &mut Pool, body: impl FnOnce(&Flow) + 'static) -> Box<Flow> {
-        let stack = stack::allocate(Class::for_size(128 << 10).unwrap()).unwrap();
+    fn new(pool: &mut BlockPool, body: impl FnOnce(&Flow) + 'static) -> Box<Flow> {
+        let stack = stack::allocate(SizeClass::for_size(128 << 10).unwrap()).unwrap();
         let block = pool.take().unwrap();
         let mut flow = Box::new(Flow {
             context: UnsafeCell::new(Context::empty()),
@@ -128,7 +128,7 @@ fn here() -> bool {
 }
 
 /// Runs these bodies in turn until all are done, and gives the blocks back.
-fn interleave(pool: &mut Pool, bodies: Vec<Body>) {
+fn interleave(pool: &mut BlockPool, bodies: Vec<Body>) {
     let flows: Vec<_> = bodies
         .into_iter()
         .map(|body| Flow::new(pool, body))
@@ -210,7 +210,7 @@ fn interleaved_flows_have_their_own() {
     if !here() {
         return;
     }
-    let mut pool = Pool::new();
+    let mut pool = BlockPool::new();
     let ids = Arc::new(Mutex::new(HashSet::new()));
     NUMBER.set(1);
     for generation in 1..=3 {
@@ -239,7 +239,7 @@ fn a_panic_is_counted_for_the_flow_that_panics() {
             assert!(std::thread::panicking());
         }
     }
-    let mut pool = Pool::new();
+    let mut pool = BlockPool::new();
     let body = |panics: bool| -> Body {
         Box::new(move |flow| {
             if panics {
@@ -282,7 +282,7 @@ fn values_of_thread_keys_are_destroyed() {
         assert_eq!(unsafe { libc::pthread_key_create(key, Some(destroy)) }, 0);
     }
     let (first, last) = (keys[0], keys[39]);
-    let mut pool = Pool::new();
+    let mut pool = BlockPool::new();
     for round in 1..=2 {
         let body: Body = Box::new(move |flow| {
             for (key, value) in [(first, 1), (last, 100)] {
@@ -362,7 +362,7 @@ fn mutexes_tell_flows_apart() {
     }
     let checking = Rc::new(CMutex::new(libc::PTHREAD_MUTEX_ERRORCHECK, false));
     let theirs = checking.clone();
-    let mut pool = Pool::new();
+    let mut pool = BlockPool::new();
     let holder: Body = Box::new(move |flow| {
         assert_eq!(checking.lock(), 0);
         assert_eq!(checking.lock(), libc::EDEADLK);
@@ -401,7 +401,7 @@ fn the_c_library_works() {
     unsafe extern "C" {
         fn __res_state() -> *mut u8;
     }
-    let mut pool = Pool::new();
+    let mut pool = BlockPool::new();
     for _ in 0..2 {
         let body: Body = Box::new(|flow| {
             // SAFETY: only asks.
@@ -466,7 +466,7 @@ fn a_flow_may_fork() {
             .unwrap();
         assert_eq!(status.exit_status(), Some(42), "{status:?}");
     });
-    interleave(&mut Pool::new(), vec![body]);
+    interleave(&mut BlockPool::new(), vec![body]);
 }
 
 #[test]
@@ -475,7 +475,7 @@ fn flows_move_between_threads_and_run_on_many() {
         return;
     }
     let flows: Vec<Box<Flow>> = {
-        let mut pool = Pool::new();
+        let mut pool = BlockPool::new();
         let ids = Arc::new(Mutex::new(HashSet::new()));
         let body = |me: usize| {
             let ids = ids.clone();
@@ -497,7 +497,7 @@ fn flows_move_between_threads_and_run_on_many() {
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                let mut pool = Pool::new();
+                let mut pool = BlockPool::new();
                 loop {
                     let Some(flow) = queue.lock().unwrap().pop() else {
                         return;
@@ -576,7 +576,7 @@ fn libraries_loaded_later_are_reset() {
     if made.len() < 2 {
         return println!("no C compiler");
     }
-    let mut pool = Pool::new();
+    let mut pool = BlockPool::new();
     interleave(
         &mut pool,
         (0..4)
@@ -610,7 +610,7 @@ fn cost() {
     if !here() {
         return;
     }
-    let mut pool = Pool::new();
+    let mut pool = BlockPool::new();
     let started = Instant::now();
     let blocks: Vec<Block> = (0..10_000).map(|_| pool.take().unwrap()).collect();
     println!("fresh block: {} ns", started.elapsed().as_nanos() / 10_000);

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
-use umcg_core::uth::{self, Error, Method, Uth};
+use umcg_core::uth::{self, Method, Uth, UthError};
 
 fn on_vp<R: Send>(method: Method, f: impl FnOnce() -> R + Send) -> R {
     std::thread::scope(|scope| {
@@ -28,24 +28,24 @@ fn me() -> Uth {
 }
 
 /// Continues `new`, from the caller's flow `old`. An `old` that is not the caller's is refused.
-fn switch(old: Uth, new: Uth) -> Result<(), Error> {
+fn switch(old: Uth, new: Uth) -> Result<(), UthError> {
     // SAFETY: the tests take turns, and each uth belongs to one of them: no other thread switches
     // to it. No reference into thread-local storage is kept across this.
     unsafe { uth::switch_to(Some(old), new) }
 }
 
 /// Ends the uth, whatever it was doing: these uths own nothing.
-fn delete(uth: Uth) -> Result<(), Error> {
+fn delete(uth: Uth) -> Result<(), UthError> {
     // SAFETY: as for `switch`: it is not about to run elsewhere.
     unsafe { uth::delete(uth) }
 }
 
-fn begin_again(uth: Uth) -> Result<(), Error> {
+fn begin_again(uth: Uth) -> Result<(), UthError> {
     // SAFETY: as for `delete`.
     unsafe { uth::reinit(uth, back_and_forth, null_mut()) }
 }
 
-fn inspect(uth: Uth, f: &mut dyn FnMut()) -> Result<(), Error> {
+fn inspect(uth: Uth, f: &mut dyn FnMut()) -> Result<(), UthError> {
     // SAFETY: as for `switch`. The called functions do not switch.
     unsafe { uth::inspect(uth, f) }
 }
@@ -71,11 +71,11 @@ fn another_processors_flow_is_not_the_caller() {
         let names = Names(native, uth);
         let other = std::thread::spawn(move || {
             let names = names;
-            assert_eq!(switch(names.0, names.1), Err(Error::NoVp));
+            assert_eq!(switch(names.0, names.1), Err(UthError::NoVp));
             uth::vp_init(None).unwrap();
             switch(names.0, names.1)
         });
-        assert_eq!(other.join().unwrap(), Err(Error::NotCurrent));
+        assert_eq!(other.join().unwrap(), Err(UthError::NotCurrent));
         delete(uth).unwrap();
     });
 }
@@ -123,13 +123,13 @@ fn a_uth_runs_waits_and_finishes() {
             }
             switch(native, u).unwrap();
             assert_eq!(FINISHED.load(Relaxed), before + 1);
-            assert_eq!(switch(native, u), Err(Error::Finished));
+            assert_eq!(switch(native, u), Err(UthError::Finished));
             begin_again(u).unwrap();
             switch(native, u).unwrap();
             assert_eq!(FINISHED.load(Relaxed), before + 2);
             delete(u).unwrap();
-            assert_eq!(delete(u), Err(Error::Deleted));
-            assert_eq!(switch(native, u), Err(Error::Deleted));
+            assert_eq!(delete(u), Err(UthError::Deleted));
+            assert_eq!(switch(native, u), Err(UthError::Deleted));
         });
     }
 }
@@ -153,37 +153,37 @@ fn recycled_uths_run_afresh() {
 
 #[test]
 fn misuse_is_refused() {
-    assert_eq!(uth::create(back_and_forth, null_mut()), Err(Error::NoVp));
-    assert_eq!(uth::vpid(), Err(Error::NoVp));
-    assert_eq!(uth::vp_exit(), Err(Error::NoVp));
+    assert_eq!(uth::create(back_and_forth, null_mut()), Err(UthError::NoVp));
+    assert_eq!(uth::vpid(), Err(UthError::NoVp));
+    assert_eq!(uth::vp_exit(), Err(UthError::NoVp));
     assert_eq!(uth::current(), None);
     with_native(Method::Asm, |native| {
-        assert_eq!(uth::vp_init(None), Err(Error::AlreadyVp));
+        assert_eq!(uth::vp_init(None), Err(UthError::AlreadyVp));
         let rank = uth::vpid().unwrap();
         assert_eq!(uth::current_on(rank), Some(native));
         std::thread::scope(|scope| {
             scope
-                .spawn(|| assert_eq!(uth::vp_init(Some(rank)), Err(Error::RankTaken)))
+                .spawn(|| assert_eq!(uth::vp_init(Some(rank)), Err(UthError::RankTaken)))
                 .join()
                 .unwrap()
         });
-        assert_eq!(switch(native, native), Err(Error::Running));
-        assert_eq!(delete(native), Err(Error::Native));
-        assert_eq!(begin_again(native), Err(Error::Native));
+        assert_eq!(switch(native, native), Err(UthError::Running));
+        assert_eq!(delete(native), Err(UthError::Native));
+        assert_eq!(begin_again(native), Err(UthError::Native));
         let a = uth::create(back_and_forth, null_mut()).unwrap();
         let b = uth::create(back_and_forth, null_mut()).unwrap();
         switch(native, a).unwrap();
-        assert_eq!(switch(a, b), Err(Error::NotCurrent));
-        assert_eq!(switch(b, a), Err(Error::NotCurrent));
+        assert_eq!(switch(a, b), Err(UthError::NotCurrent));
+        assert_eq!(switch(b, a), Err(UthError::NotCurrent));
         delete(a).unwrap();
         delete(b).unwrap();
-        let big = uth::Attr {
+        let big = uth::UthAttr {
             stack_size: 1 << 40,
             name: "",
         };
         assert!(matches!(
             uth::create_with(&big, back_and_forth, null_mut()),
-            Err(Error::Stack(_))
+            Err(UthError::Stack(_))
         ));
     });
     if cfg!(feature = "portable") {
@@ -191,7 +191,7 @@ fn misuse_is_refused() {
             uth::create(back_and_forth, null_mut()).unwrap()
         });
         with_native(Method::Asm, |native| {
-            assert_eq!(switch(native, sjlj), Err(Error::MethodMismatch));
+            assert_eq!(switch(native, sjlj), Err(UthError::MethodMismatch));
         });
     }
 }
@@ -230,7 +230,7 @@ fn names_and_high_water() {
     }
     with_native(Method::Asm, |native| {
         let u = uth::create_with(
-            &uth::Attr {
+            &uth::UthAttr {
                 stack_size: 256 << 10,
                 name: "a rather long name, cut at 23 bytes",
             },
@@ -272,7 +272,7 @@ fn a_suspended_uth_can_be_looked_at() {
         .unwrap();
         assert!(trace.contains("a_function_to_be_found"), "{trace}");
         switch(native, u).unwrap();
-        assert_eq!(inspect(u, &mut || ()), Err(Error::Finished));
+        assert_eq!(inspect(u, &mut || ()), Err(UthError::Finished));
         delete(u).unwrap();
     });
 }

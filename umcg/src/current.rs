@@ -4,12 +4,12 @@ use crate::server::nanoseconds;
 use crate::{NotAWorker, Ready, TimedOut, WorkerId};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
-use umcg_core::raw::{Running, Worker};
+use umcg_core::raw::{RunningWorker, Worker};
 
 /// The calling worker, if a server runs it.
 #[inline]
-fn running() -> Result<Running, NotAWorker> {
-    Running::here().ok_or(NotAWorker)
+fn running() -> Result<RunningWorker, NotAWorker> {
+    RunningWorker::here().ok_or(NotAWorker)
 }
 
 /// The id of the calling worker, also in a blocking scope. None if the caller is not a worker.

@@ -15,7 +15,7 @@ pub enum Error {
     /// The system has no memory or stack left.
     OutOfMemory,
     /// There is no stack for a light worker.
-    Stack(umcg_core::uth::Error),
+    Stack(umcg_core::uth::UthError),
     /// The kernel gave no thread; its error number.
     Thread(i32),
     /// The system refused; its error number: EAGAIN where it has no timer or thread key left.

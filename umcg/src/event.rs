@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::mem::ManuallyDrop;
-use umcg_core::raw::{self, Kind};
+use umcg_core::raw::{self, EventKind};
 
 /// The program's own number for a worker. Its low five bits are zero, as in the C interface, so 59
 /// bits are free.
@@ -135,13 +135,13 @@ impl Event {
                 // SAFETY: such an event gives its receiver the right to run the worker, once.
                 let ready = unsafe { Ready::new(worker) };
                 match kind {
-                    Kind::Wake => Event::Wake(ready),
-                    Kind::Preempt => Event::Preempt(ready),
+                    EventKind::Wake => Event::Wake(ready),
+                    EventKind::Preempt => Event::Preempt(ready),
                     _ => Event::Wait(ready),
                 }
             }
-            raw::Event::News(Kind::Block, id) => Event::Block(WorkerId(id)),
-            raw::Event::News(Kind::Exit, id) => Event::Exit(WorkerId(id)),
+            raw::Event::News(EventKind::Block, id) => Event::Block(WorkerId(id)),
+            raw::Event::News(EventKind::Exit, id) => Event::Exit(WorkerId(id)),
             raw::Event::News(_, id) => Event::Timeout(WorkerId(id)),
         }
     }

@@ -54,7 +54,7 @@ impl<'a> LightBuilder<'a> {
     pub unsafe fn spawn<F: FnOnce() + Send + 'static>(self, f: F) -> Result<Ready, Error> {
         // SAFETY: passed on.
         let worker = unsafe {
-            raw::Worker::light(
+            raw::Worker::sharing(
                 raw::Group::first(),
                 self.id.as_u64(),
                 self.stack_size,
@@ -77,7 +77,7 @@ impl<'a> LightBuilder<'a> {
     /// [`Error::Stack`]: no memory for a stack or a storage, no such size, or no such storage with
     /// this C library ([`umcg_core::storage::available`]).
     pub fn spawn_owning<F: FnOnce() + Send + 'static>(self, f: F) -> Result<Ready, Error> {
-        let worker = raw::Worker::full(
+        let worker = raw::Worker::owning(
             raw::Group::first(),
             self.id.as_u64(),
             self.stack_size,

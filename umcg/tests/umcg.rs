@@ -66,7 +66,7 @@ fn a_worker_is_not_inspected() {
         // SAFETY: no server runs it meanwhile, and nothing is to be called.
         unsafe { umcg::uth::inspect(worker.0, &mut || panic!("called")) }
     });
-    assert_eq!(inspected.join().unwrap(), Err(umcg::uth::Error::Worker));
+    assert_eq!(inspected.join().unwrap(), Err(umcg::uth::UthError::Worker));
     exited(server.switch_to(ready), 1);
 }
 

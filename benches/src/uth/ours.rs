@@ -10,7 +10,7 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::Once;
 use std::time::Duration;
-use umcg::uth::{self, Attr, Entry, Method, Options, Uth};
+use umcg::uth::{self, EntryFn, Method, Uth, UthAttr, UthOptions};
 
 pub(super) const ASM: Side = side::<0>("asm");
 pub(super) const SJLJ: Side = side::<1>("sjlj");
@@ -35,9 +35,9 @@ fn processor(method: usize) -> Result<Uth> {
     static INIT: Once = Once::new();
     INIT.call_once(|| {
         // Other code in this process may have initialised the library: its stack size will do.
-        let _ = uth::init(Options {
+        let _ = uth::init(UthOptions {
             stack_size: STACK,
-            ..Options::default()
+            ..UthOptions::default()
         });
     });
     uth::vp_init_with(None, METHODS[method])?;
@@ -47,7 +47,7 @@ fn processor(method: usize) -> Result<Uth> {
 /// Neither side has anything to go back to when a switch is refused.
 #[cold]
 #[inline(never)]
-fn refused(error: uth::Error) -> ! {
+fn refused(error: uth::UthError) -> ! {
     eprintln!("a switch was refused: {error}");
     std::process::abort()
 }
@@ -85,9 +85,9 @@ extern "C-unwind" fn walk<const DEEP: bool>(path: *mut c_void) {
 
 /// Makes a uth for each path.
 fn uths<const DEEP: bool>(paths: &[Path]) -> Result<Vec<Uth>> {
-    let attr = Attr {
+    let attr = UthAttr {
         stack_size: SWITCH_STACK,
-        ..Attr::default()
+        ..UthAttr::default()
     };
     let make = |path: &Path| {
         let uth = uth::create_with(&attr, walk::<DEEP>, ptr::from_ref(path).cast_mut().cast())?;
@@ -174,7 +174,7 @@ extern "C-unwind" fn other(runs: *mut c_void) {
 
 impl Ours {
     #[inline(always)]
-    fn make(&mut self, entry: Entry) -> Uth {
+    fn make(&mut self, entry: EntryFn) -> Uth {
         match uth::create(entry, (&raw mut self.runs).cast()) {
             Ok(uth) => uth,
             Err(error) => refused(error),

@@ -8,7 +8,7 @@ use std::mem::ManuallyDrop;
 use std::ptr::{null, null_mut};
 use umcg::rt::foreign;
 use umcg::{Builder, Handle, JoinError, JoinHandle, Runtime, SpawnError};
-use umcg_core::boundary::{self, Left};
+use umcg_core::boundary::{self, Departure};
 use umcg_core::context::stack::StackError;
 
 /// `umcg_spawn_attr_t`.
@@ -60,12 +60,12 @@ pub(super) fn guarded<R>(f: impl FnOnce() -> R) -> R {
         }
     }
     let panicked = Panicked;
-    let result = boundary::call(f, |left| match left {
-        Left::Exception => umcg_core::say(format_args!(
+    let result = boundary::call(f, |departure| match departure {
+        Departure::Exception => umcg_core::say(format_args!(
             "worker {} was left by an exception",
             its_name()
         )),
-        Left::Forced => umcg_core::fatal(format_args!(
+        Departure::Forced => umcg_core::fatal(format_args!(
             "worker {} was left by {}",
             its_name(),
             boundary::FORCED

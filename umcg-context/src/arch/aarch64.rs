@@ -23,7 +23,7 @@
 //! frame, and a context never moves to another stack. `pc` is not signed: it is no less safe than
 //! the `sp` beside it.
 
-use crate::{Context, Entry};
+use crate::{Context, EntryFn};
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
 
@@ -50,7 +50,7 @@ global_asm!(
     "mov x0, x29",
     "mov x29, xzr", // ends the frame-pointer chain
     "blr x19",
-    "brk #1", // an Entry does not return
+    "brk #1", // an `EntryFn` does not return
     ".cfi_endproc",
     ".size umcg_context_first_frame, . - umcg_context_first_frame",
     ".popsection",
@@ -75,7 +75,7 @@ unsafe extern "C" {
 }
 
 #[inline]
-pub(crate) fn prepare(context: &mut Context, top: usize, entry: Entry, arg: *mut ()) {
+pub(crate) fn prepare(context: &mut Context, top: usize, entry: EntryFn, arg: *mut ()) {
     context.pc = umcg_context_first_frame as *const () as usize;
     context.sp = top & !15;
     context.fp = arg as usize;

@@ -18,7 +18,7 @@
 //! matches it. Of the others, t2 is the one with which control-flow integrity (Zicfilp) allows a
 //! jump to a place without a landing pad.
 
-use crate::{Context, Entry};
+use crate::{Context, EntryFn};
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
 
@@ -44,7 +44,7 @@ global_asm!(
     "mv a0, s0",
     "li s0, 0", // ends the frame-pointer chain
     "jalr s1",
-    "unimp", // an Entry does not return
+    "unimp", // an `EntryFn` does not return
     ".cfi_endproc",
     ".size umcg_context_first_frame, . - umcg_context_first_frame",
     ".popsection",
@@ -69,7 +69,7 @@ unsafe extern "C" {
 }
 
 #[inline]
-pub(crate) fn prepare(context: &mut Context, top: usize, entry: Entry, arg: *mut ()) {
+pub(crate) fn prepare(context: &mut Context, top: usize, entry: EntryFn, arg: *mut ()) {
     context.pc = umcg_context_first_frame as *const () as usize;
     context.sp = top & !15;
     context.fp = arg as usize;

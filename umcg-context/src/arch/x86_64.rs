@@ -18,7 +18,7 @@
 //! would match. The return-stack predictor therefore stays in step with the calls around. A `call`
 //! that `switch_with` makes returns by its own `ret`.
 
-use crate::{Context, Entry};
+use crate::{Context, EntryFn};
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
 
@@ -40,8 +40,8 @@ global_asm!(
     ".cfi_undefined rip",
     "mov rdi, rbp",
     "xor ebp, ebp", // ends the frame-pointer chain
-    // A call without the return-stack predictor. An Entry does not return, and each such call would
-    // put the returns of the next flow out of step.
+    // A call without the return-stack predictor. An `EntryFn` does not return, and each such call
+    // would put the returns of the next flow out of step.
     "lea rax, [rip + 1f]",
     "push rax",
     "jmp rbx",
@@ -71,7 +71,7 @@ unsafe extern "C" {
 }
 
 #[inline]
-pub(crate) fn prepare(context: &mut Context, top: usize, entry: Entry, arg: *mut ()) {
+pub(crate) fn prepare(context: &mut Context, top: usize, entry: EntryFn, arg: *mut ()) {
     context.pc = umcg_context_first_frame as *const () as usize;
     context.sp = top & !15;
     context.fp = arg as usize;

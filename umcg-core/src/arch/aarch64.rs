@@ -40,7 +40,8 @@ function!("umcg_attempt":
 /// DWARF's number of the register in which `umcg_boundary` keeps its third argument: x19.
 pub(crate) const BOUNDARY_KEEPS: std::ffi::c_int = 19;
 
-// A frame with a personality. The personality finds `left` in a register that the callee preserves.
+// A frame with a personality. The personality finds `report` in a register that the callee
+// preserves.
 function!("umcg_boundary":
     ".cfi_personality 0x9b, umcg_boundary_personality",
     "stp x29, x30, [sp, #-32]!", ".cfi_def_cfa_offset 32", ".cfi_offset x29, -32",

@@ -47,7 +47,8 @@ function!("umcg_attempt":
 /// DWARF's number of the register in which `umcg_boundary` keeps its third argument: s1.
 pub(crate) const BOUNDARY_KEEPS: std::ffi::c_int = 9;
 
-// A frame with a personality. The personality finds `left` in a register that the callee preserves.
+// A frame with a personality. The personality finds `report` in a register that the callee
+// preserves.
 function!("umcg_boundary":
     ".cfi_personality 0x9b, umcg_boundary_personality",
     "addi sp, sp, -32", ".cfi_def_cfa_offset 32",

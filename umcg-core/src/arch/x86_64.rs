@@ -32,7 +32,8 @@ function!("umcg_attempt":
 /// DWARF's number of the register in which `umcg_boundary` keeps its third argument: rbx.
 pub(crate) const BOUNDARY_KEEPS: std::ffi::c_int = 3;
 
-// A frame with a personality. The personality finds `left` in a register that the callee preserves.
+// A frame with a personality. The personality finds `report` in a register that the callee
+// preserves.
 function!("umcg_boundary":
     ".cfi_personality 0x9b, umcg_boundary_personality",
     "push rbp", ".cfi_def_cfa_offset 16", ".cfi_offset rbp, -16",

@@ -13,7 +13,7 @@ const FIRST: u64 = 1 << FIRST_BITS;
 const CHUNKS: usize = 33 - FIRST_BITS as usize;
 
 /// Numbers (any `u32`) to references that live for ever.
-pub(crate) struct Table<T: 'static> {
+pub(crate) struct RefTable<T: 'static> {
     chunks: [AtomicPtr<AtomicPtr<T>>; CHUNKS],
 }
 
@@ -31,7 +31,7 @@ fn layout<T>(len: usize) -> Option<Layout> {
     Layout::array::<AtomicPtr<T>>(len).ok()
 }
 
-impl<T: Sync> Table<T> {
+impl<T: Sync> RefTable<T> {
     pub(crate) const fn new() -> Self {
         Self {
             chunks: [const { AtomicPtr::new(null_mut()) }; CHUNKS],
@@ -90,7 +90,7 @@ impl<T: Sync> Table<T> {
     }
 
     /// Takes out all entries except those for which `f` is true. The same condition as for
-    /// [`Table::clear`]. Takes time in proportion to the highest number ever used.
+    /// [`RefTable::clear`]. Takes time in proportion to the highest number ever used.
     pub(crate) fn retain(&self, f: impl Fn(&T) -> bool) {
         for (slot, chunk) in self.chunks.iter().enumerate() {
             let chunk = chunk.load(Relaxed);
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn holds_numbers_of_every_size() {
-        static TABLE: Table<u32> = Table::new();
+        static TABLE: RefTable<u32> = RefTable::new();
         for number in [0, 1, 63, 64, 191, 192, 4_194_304, 5_000_000] {
             assert!(TABLE.get(number).is_none());
             assert!(TABLE.set(number, Some(&ONE)));
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn retains_what_is_asked_for() {
-        static TABLE: Table<u32> = Table::new();
+        static TABLE: RefTable<u32> = RefTable::new();
         for number in [0, 1, 63, 64, 191, 192, 5000] {
             assert!(TABLE.set(number, Some(if number % 2 == 0 { &TWO } else { &ONE })));
         }

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 
 /// An item that can stand in a heap. Its timer must be in one heap at most.
 pub(crate) trait Timed: Sync + Sized + 'static {
-    fn timer(&self) -> &Timer<Self>;
+    fn timer(&self) -> &HeapTimer<Self>;
 }
 
 /// A place in a heap.
-pub(crate) struct Timer<T: 'static> {
+pub(crate) struct HeapTimer<T: 'static> {
     /// Nanoseconds of CLOCK_REALTIME.
     deadline: AtomicU64,
     child: Link<T>,
@@ -22,7 +22,7 @@ pub(crate) struct Timer<T: 'static> {
     before: Link<T>,
 }
 
-impl<T: Timed> Timer<T> {
+impl<T: Timed> HeapTimer<T> {
     pub(crate) const fn new() -> Self {
         Self {
             deadline: AtomicU64::new(0),
@@ -154,10 +154,10 @@ fn merge_pairs<T: Timed>(first: &'static T) -> Option<&'static T> {
 mod tests {
     use super::*;
 
-    struct Item(Timer<Item>);
+    struct Item(HeapTimer<Item>);
 
     impl Timed for Item {
-        fn timer(&self) -> &Timer<Item> {
+        fn timer(&self) -> &HeapTimer<Item> {
             &self.0
         }
     }
@@ -175,7 +175,7 @@ mod tests {
         let heap = Heap::new();
         let mut seed = 0x9e37_79b9_7f4a_7c15;
         let items: Vec<&'static Item> = (0..200)
-            .map(|_| &*Box::leak(Box::new(Item(Timer::new()))))
+            .map(|_| &*Box::leak(Box::new(Item(HeapTimer::new()))))
             .collect();
         let mut armed: Vec<(u64, usize)> = Vec::new();
         for _ in 0..20_000 {

@@ -222,7 +222,7 @@ fn patiently(command: MembarrierCommand, limit: Duration) -> Result<(), Errno> {
 
 #[cold]
 #[inline(never)]
-fn refused(error: Errno, why: everywhere::Refused) -> ! {
+fn refused(error: Errno, why: everywhere::FenceError) -> ! {
     crate::fatal(format_args!(
         "membarrier(2), which was granted at the start, is refused now ({error}), and {why}: set \
          UMCG_NO_MEMBARRIER if system calls are filtered later"

@@ -8,7 +8,7 @@
 //! The stack is still whole then, for a debugger or a core file. Nothing here has to know that
 //! runtime.
 //!
-//! Before that the caller's `left` is called, to report whose function it was.
+//! Before that the caller's `report` is called, to say whose function it was.
 //!
 //! A Rust panic passes through the frame as through any other.
 
@@ -17,17 +17,18 @@ use std::ffi::{c_int, c_void};
 
 /// The kind of unwinding that leaves a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Left {
+pub enum Departure {
     /// An exception of another language.
     Exception,
     /// Unwinding without a search for handlers: `pthread_exit`, or the thread was cancelled.
     Forced,
 }
 
-/// The cause of [`Left::Forced`], for messages.
+/// The cause of [`Departure::Forced`], for messages.
 pub const FORCED: &str = "pthread_exit, or its thread was cancelled";
 
-type Told<'a> = &'a dyn Fn(Left);
+/// Called with the kind of unwinding.
+type Report<'a> = &'a dyn Fn(Departure);
 
 // The table names the personality through a word of this object, as compilers do. So it can be
 // anywhere, also in a shared library.
@@ -49,7 +50,7 @@ unsafe extern "C-unwind" {
     fn umcg_boundary(
         f: unsafe extern "C-unwind" fn(*mut c_void),
         argument: *mut c_void,
-        left: *const c_void,
+        report: *const c_void,
     );
 }
 
@@ -80,50 +81,50 @@ extern "C" fn personality(
         return CONTINUE_UNWIND;
     }
     // SAFETY: the unwinder's own context, of a frame that keeps `call`'s pointer in this register.
-    let left = std::ptr::with_exposed_provenance::<Told<'_>>(unsafe {
+    let report = std::ptr::with_exposed_provenance::<Report<'_>>(unsafe {
         _Unwind_GetGR(context, BOUNDARY_KEEPS)
     });
     // SAFETY: `call` has not returned, as its frame is further out.
-    let left = unsafe { *left };
+    let report = unsafe { *report };
     if actions & SEARCH_PHASE != 0 {
-        left(Left::Exception);
+        report(Departure::Exception);
         return FATAL_PHASE1_ERROR;
     }
-    left(Left::Forced);
+    report(Departure::Forced);
     std::process::abort()
 }
 
 /// # Safety
-/// The argument is a `Call<F>` that holds a function.
+/// The argument is a `BoundaryCall<F>` that holds a function.
 unsafe extern "C-unwind" fn run<F: FnOnce() -> R, R>(argument: *mut c_void) {
     // SAFETY: by the contract; `call` waits for the return.
-    let call = unsafe { &mut *argument.cast::<Call<F, R>>() };
+    let call = unsafe { &mut *argument.cast::<BoundaryCall<F, R>>() };
     if let Some(f) = call.f.take() {
         call.result = Some(f());
     }
 }
 
-struct Call<F, R> {
+struct BoundaryCall<F, R> {
     f: Option<F>,
     result: Option<R>,
 }
 
-/// Calls `f`. If something other than a panic would leave it, calls `left`, and the process ends. A
-/// panic continues out of this call.
-pub fn call<F: FnOnce() -> R, R>(f: F, left: impl Fn(Left)) -> R {
-    let mut call = Call {
+/// Calls `f`. If something other than a panic would leave it, calls `report`, and the process ends.
+/// A panic continues out of this call.
+pub fn call<F: FnOnce() -> R, R>(f: F, report: impl Fn(Departure)) -> R {
+    let mut call = BoundaryCall {
         f: Some(f),
         result: None,
     };
-    let told: Told<'_> = &left;
-    let told = (&raw const told).expose_provenance();
+    let report: Report<'_> = &report;
+    let address = (&raw const report).expose_provenance();
     // SAFETY: `run` is for this type of call, and all its data lives until the return, when the
     // call has ended.
     unsafe {
         umcg_boundary(
             run::<F, R>,
             (&raw mut call).cast(),
-            std::ptr::with_exposed_provenance(told),
+            std::ptr::with_exposed_provenance(address),
         )
     };
     match call.result {
@@ -167,10 +168,13 @@ mod tests {
     #[test]
     fn an_exception_is_told_of_and_unwinds_nothing() {
         let (told, outer) = (std::cell::RefCell::new(Vec::new()), std::cell::Cell::new(0));
-        let inner = || call(throw, |left| told.borrow_mut().push(left));
+        let inner = || call(throw, |departure| told.borrow_mut().push(departure));
         let status = call(inner, |_| outer.set(1));
         assert_ne!(status, 0);
-        assert_eq!((told.into_inner(), outer.get()), (vec![Left::Exception], 0));
+        assert_eq!(
+            (told.into_inner(), outer.get()),
+            (vec![Departure::Exception], 0)
+        );
     }
 
     #[test]

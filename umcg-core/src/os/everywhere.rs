@@ -54,24 +54,24 @@ const BEGINS: u64 = (1 << 32) + 1;
 
 /// Why there was no such fence.
 #[derive(Debug)]
-pub(crate) enum Refused {
+pub(crate) enum FenceError {
     /// There is no information where the threads may run.
     Threads(Errno),
     /// The caller must not go to this processor.
     Processor(usize, Errno),
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for FenceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refused::Threads(error) => {
+            FenceError::Threads(error) => {
                 write!(
                     f,
                     "sched_getaffinity(2) or tgkill(2), which would tell where threads may run, as \
                      well ({error})"
                 )
             }
-            Refused::Processor(number, error) => write!(
+            FenceError::Processor(number, error) => write!(
                 f,
                 "sched_setaffinity(2) for processor {number} as well ({error})"
             ),
@@ -81,10 +81,10 @@ impl fmt::Display for Refused {
 
 /// Returns after each thread of the process has passed a full fence at some point since the call
 /// began. The caller's stores before the call have to be visible: it has a fence of its own first.
-pub(crate) fn pass() -> Result<(), Refused> {
+pub(crate) fn pass() -> Result<(), FenceError> {
     let _hold = Hold::begin(); // it stays on the kernel thread whose affinity it changes
-    let processors = processors().map_err(Refused::Threads)?;
-    let own = sched_getaffinity(None).map_err(Refused::Threads)?;
+    let processors = processors().map_err(FenceError::Threads)?;
+    let own = sched_getaffinity(None).map_err(FenceError::Threads)?;
     ROUNDS.fetch_add(BEGINS, Relaxed);
     let passed = visit(&processors);
     let _ = sched_setaffinity(None, &own);
@@ -242,20 +242,20 @@ fn is_alive(process: Pid, thread: Pid) -> Result<bool, Errno> {
 }
 
 /// Moves the caller to each of the processors.
-fn visit(processors: &CpuSet) -> Result<(), Refused> {
+fn visit(processors: &CpuSet) -> Result<(), FenceError> {
     for number in (0..CpuSet::MAX_CPU).filter(|number| processors.is_set(*number)) {
         let mut only = CpuSet::new();
         only.set(number);
         let mut is_there = false;
         for _ in 0..ATTEMPTS {
-            sched_setaffinity(None, &only).map_err(|error| Refused::Processor(number, error))?;
+            sched_setaffinity(None, &only).map_err(|error| FenceError::Processor(number, error))?;
             is_there = here() == Some(number);
             if is_there {
                 break;
             }
         }
         if !is_there {
-            return Err(Refused::Processor(number, Errno::BUSY));
+            return Err(FenceError::Processor(number, Errno::BUSY));
         }
     }
     Ok(())

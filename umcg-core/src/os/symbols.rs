@@ -15,14 +15,14 @@ use std::sync::atomic::{AtomicBool, Ordering::*};
 /// The largest part of `/proc/self/maps` that is read at a time; longer lines are not understood.
 const PART: usize = 4608;
 
-struct Buffer {
+struct MapsBuffer {
     is_taken: AtomicBool,
     bytes: UnsafeCell<[u8; PART]>,
 }
 
 // SAFETY: `find` gives the bytes to one caller at a time, by `is_taken`.
-unsafe impl Sync for Buffer {}
-static BUFFER: Buffer = Buffer {
+unsafe impl Sync for MapsBuffer {}
+static BUFFER: MapsBuffer = MapsBuffer {
     is_taken: AtomicBool::new(false),
     bytes: UnsafeCell::new([0; PART]),
 };
@@ -48,7 +48,8 @@ pub(crate) fn find(pc: usize, tell: impl FnOnce(&str, usize, Option<Symbol<'_>>)
         }) => {
             let name = path.to_str().unwrap_or("?");
             // If the program was rebuilt meanwhile, another file is at its path.
-            match File::map(path, inode).or_else(|| File::map(c"/proc/self/exe", inode)) {
+            match MappedFile::map(path, inode).or_else(|| MappedFile::map(c"/proc/self/exe", inode))
+            {
                 Some(file) => {
                     let place = Elf(file.bytes()).address_of(offset).unwrap_or(offset);
                     tell(name, place, Elf(file.bytes()).symbol_at(place));
@@ -71,7 +72,7 @@ struct Mapping<'a> {
 
 /// The mapping at `pc`.
 fn mapping_of(pc: usize, bytes: &mut [u8; PART]) -> Option<Mapping<'_>> {
-    let fd = Descriptor::open(c"/proc/self/maps")?;
+    let fd = UncancelledFd::open(c"/proc/self/maps")?;
     let mut used = 0;
     loop {
         used += rustix::io::read(fd.get(), &mut bytes[used..])
@@ -122,12 +123,12 @@ fn hexadecimal(text: &[u8]) -> Option<(usize, &[u8])> {
 
 /// A descriptor that is never passed to a function of the C library at which `pthread_cancel` may
 /// end the calling thread.
-struct Descriptor(RawFd);
+struct UncancelledFd(RawFd);
 
-impl Descriptor {
-    fn open(path: &CStr) -> Option<Descriptor> {
+impl UncancelledFd {
+    fn open(path: &CStr) -> Option<UncancelledFd> {
         let fd = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-        Some(Descriptor(fd.into_raw_fd()))
+        Some(UncancelledFd(fd.into_raw_fd()))
     }
 
     fn get(&self) -> BorrowedFd<'_> {
@@ -136,7 +137,7 @@ impl Descriptor {
     }
 }
 
-impl Drop for Descriptor {
+impl Drop for UncancelledFd {
     fn drop(&mut self) {
         // SAFETY: our own descriptor, closed once.
         unsafe { rustix::io::close(self.0) };
@@ -144,15 +145,15 @@ impl Drop for Descriptor {
 }
 
 /// A file in memory.
-struct File {
+struct MappedFile {
     start: *mut libc::c_void,
     size: usize,
 }
 
-impl File {
+impl MappedFile {
     /// Maps the file with this path and number.
-    fn map(path: &CStr, inode: u64) -> Option<File> {
-        let fd = Descriptor::open(path)?;
+    fn map(path: &CStr, inode: u64) -> Option<MappedFile> {
+        let fd = UncancelledFd::open(path)?;
         // SAFETY: zero is a valid stat.
         let mut about: libc::stat = unsafe { std::mem::zeroed() };
         // SAFETY: writes about a file of our own.
@@ -173,7 +174,7 @@ impl File {
                 0,
             )
         };
-        (start != libc::MAP_FAILED).then_some(File { start, size })
+        (start != libc::MAP_FAILED).then_some(MappedFile { start, size })
     }
 
     fn bytes(&self) -> &[u8] {
@@ -183,7 +184,7 @@ impl File {
     }
 }
 
-impl Drop for File {
+impl Drop for MappedFile {
     fn drop(&mut self) {
         // SAFETY: our own mapping, which is no longer borrowed.
         unsafe { libc::munmap(self.start, self.size) };

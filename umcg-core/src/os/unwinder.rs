@@ -19,14 +19,14 @@ use std::sync::OnceLock;
 
 /// One function on the way out.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Caller {
+pub(crate) struct StackFrame {
     /// Where it continues; 0 behind a flow's first function.
     pub(crate) pc: usize,
     /// Its stack pointer there.
     pub(crate) stack_pointer: usize,
 }
 
-type Step<'a> = &'a mut dyn FnMut(Caller) -> ControlFlow<()>;
+type FrameVisitor<'a> = &'a mut dyn FnMut(StackFrame) -> ControlFlow<()>;
 
 unsafe extern "C" {
     fn _Unwind_Backtrace(
@@ -53,7 +53,7 @@ pub(crate) fn takes_no_lock() -> bool {
 ///
 /// # Safety
 /// The unwinder has found the caller.
-unsafe fn is_return_to_return(caller: Caller) -> bool {
+unsafe fn is_return_to_return(caller: StackFrame) -> bool {
     /// Before the frame lies the signal's `siginfo_t`.
     const INFORMATION: usize = size_of::<libc::siginfo_t>();
     // SAFETY: exactly that lies there.
@@ -69,7 +69,7 @@ unsafe fn is_return_to_return(caller: Caller) -> bool {
 
 /// Calls `step` with each caller, from the innermost outwards, until it breaks or the unwinder
 /// knows no further caller. `step` does not unwind.
-pub(crate) fn each_caller(step: Step<'_>) {
+pub(crate) fn each_caller(step: FrameVisitor<'_>) {
     each(&mut |caller| {
         step(caller)?;
         // SAFETY: just found.
@@ -81,13 +81,13 @@ pub(crate) fn each_caller(step: Step<'_>) {
     });
 }
 
-fn each(mut step: Step<'_>) {
+fn each(mut step: FrameVisitor<'_>) {
     const GO_ON: c_int = 0;
     const STOP: c_int = 4;
     extern "C" fn call(context: *mut c_void, step: *mut c_void) -> c_int {
         // SAFETY: passed below.
-        let step = unsafe { &mut *step.cast::<Step<'_>>() };
-        let caller = Caller {
+        let step = unsafe { &mut *step.cast::<FrameVisitor<'_>>() };
+        let caller = StackFrame {
             pc: _Unwind_GetIP(context),
             stack_pointer: _Unwind_GetCFA(context),
         };

@@ -19,9 +19,9 @@
 //! glibc tells the places of these to libthread_db (`_thread_db_*`), the kernel
 //! (`get_robust_list`), or the program (`__rseq_offset`).
 
-use super::modules::{self, Plan, Scratch};
-use super::probe::{self, Why};
-use super::{Error, Header};
+use super::modules::{self, ResetPlan, Scratch};
+use super::probe::{self, ProbeError};
+use super::{Header, StorageError};
 use crate::arch::control_block;
 use crate::base::granted::Granted;
 use crate::identity::threaded;
@@ -45,14 +45,14 @@ type Destructor = unsafe extern "C" fn(*mut c_void);
 
 /// A key, as `struct pthread_key_struct`. The sequence number is odd while it is in use.
 #[repr(C)]
-pub(super) struct Key {
+pub(super) struct PthreadKey {
     pub(super) sequence: usize,
     pub(super) destructor: Option<Destructor>,
 }
 
 /// A thread's value of a key, as `struct pthread_key_data`.
 #[repr(C)]
-pub(super) struct Value {
+pub(super) struct PthreadKeyData {
     pub(super) sequence: usize,
     pub(super) data: *mut c_void,
 }
@@ -64,7 +64,7 @@ pub(super) struct Symbols {
     pub(super) deallocate: Deallocate,
     pub(super) call_tls_dtors: Procedure,
     pub(super) ctype_init: Procedure,
-    pub(super) keys: *const Key,
+    pub(super) keys: *const PthreadKey,
     /// Bytes of `struct pthread`.
     pub(super) tcb: usize,
     /// Bytes and alignment of the static storage. On x86-64 with `struct pthread`.
@@ -86,7 +86,7 @@ pub(super) struct Symbols {
 
 /// The further data that a thread made by `pthread_create` shows.
 #[derive(Clone, Debug)]
-pub(super) struct Thread {
+pub(super) struct PthreadLayout {
     pub(super) shared: [usize; control_block::SHARED.len()],
     /// Offsets in `struct pthread`.
     pub(super) first_values: usize,
@@ -105,8 +105,8 @@ unsafe impl Sync for Symbols {}
 #[derive(Debug)]
 pub(super) struct Glibc {
     pub(super) symbols: Symbols,
-    pub(super) thread: Thread,
-    pub(super) plan: Plan,
+    pub(super) thread: PthreadLayout,
+    pub(super) plan: ResetPlan,
 }
 
 /// How blocks are made here, or why they can never be made. A temporary reason is not remembered.
@@ -114,11 +114,11 @@ static GLIBC: Granted<Result<Glibc, &'static str>> = Granted::new();
 
 /// How blocks are made here, or why none are.
 #[inline]
-pub(super) fn get() -> Result<&'static Glibc, Error> {
+pub(super) fn get() -> Result<&'static Glibc, StorageError> {
     match GLIBC.get_or_ask(find_out) {
         Ok(Ok(glibc)) => Ok(glibc),
-        Ok(Err(never)) => Err(Error::Unavailable(never)),
-        Err(why) => Err(Error::Refused(why)),
+        Ok(Err(never)) => Err(StorageError::Unavailable(never)),
+        Err(why) => Err(StorageError::Refused(why)),
     }
 }
 
@@ -126,8 +126,8 @@ pub(super) fn get() -> Result<&'static Glibc, Error> {
 fn find_out() -> Result<Result<Glibc, &'static str>, &'static str> {
     match probe::look() {
         Ok(glibc) => Ok(Ok(glibc)),
-        Err(Why::Never(why)) => Ok(Err(why)),
-        Err(Why::NotNow(why)) => Err(why),
+        Err(ProbeError::Never(why)) => Ok(Err(why)),
+        Err(ProbeError::NotNow(why)) => Err(why),
     }
 }
 
@@ -214,7 +214,7 @@ impl Symbols {
     ///
     /// # Safety
     /// `tp` came from `allocate_in`, and no flow runs with it yet.
-    pub(super) unsafe fn furnish(&self, thread: &Thread, tp: usize, tid: u32) {
+    pub(super) unsafe fn furnish(&self, thread: &PthreadLayout, tp: usize, tid: u32) {
         let control = self.control(tp);
         let (robust, list) = (control + thread.robust, control + self.list);
         let words = [
@@ -258,11 +258,11 @@ impl Glibc {
 
     /// Makes sure that glibc takes its locks. This is repeated because a forked child has one
     /// thread again.
-    pub(super) fn ensure_threaded(&self) -> Result<(), Error> {
+    pub(super) fn ensure_threaded(&self) -> Result<(), StorageError> {
         if threaded::ensure() {
             Ok(())
         } else {
-            Err(Error::OutOfMemory)
+            Err(StorageError::OutOfMemory)
         }
     }
 
@@ -355,19 +355,19 @@ impl Glibc {
     #[inline]
     unsafe fn destroy_level(&self, values: usize, first_key: usize) -> bool {
         // SAFETY: passed on.
-        let level: &mut [Value; KEYS_A_LEVEL] = unsafe { &mut *at(values) };
+        let level: &mut [PthreadKeyData; KEYS_A_LEVEL] = unsafe { &mut *at(values) };
         let none = level.iter().fold(0, |any, value| any | value.data.addr()) == 0;
         !none && self.destroy_some(at(values), first_key)
     }
 
     #[cold]
-    fn destroy_some(&self, level: *mut Value, first_key: usize) -> bool {
+    fn destroy_some(&self, level: *mut PthreadKeyData, first_key: usize) -> bool {
         let mut some = false;
         for index in 0..KEYS_A_LEVEL {
             let place = level.wrapping_add(index);
             // SAFETY: one of the values of the level. This is no reference, because destructors may
             // set values.
-            let Value { sequence, data } = unsafe { place.read() };
+            let PthreadKeyData { sequence, data } = unsafe { place.read() };
             if data.is_null() {
                 continue;
             }

@@ -16,7 +16,7 @@
 //! | is made by glibc's `_dl_allocate_tls` in memory of ours, and gets the values that `pthread_create` would write | once |
 //! | is [begun](Block::begin) by the worker, on its block | a worker |
 //! | is [finished](Block::finish) by the worker: its thread-local destructors run, then the storage is as new | a worker |
-//! | rests in a [`Pool`], or on the shared shelf | until the next worker |
+//! | rests in a [`BlockPool`], or on the shared shelf | until the next worker |
 //!
 //! The C library's own part of the storage (malloc's cache, the locale tables, the resolver) is not
 //! reset. It goes from worker to worker as it does from job to job in a pool of threads, so
@@ -80,7 +80,7 @@ const BLOCKS_A_SLAB: usize = 64;
 
 /// Why there is no block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Error {
+pub enum StorageError {
     /// Blocks cannot be made with this C library, this processor, or this environment; the reason.
     Unavailable(&'static str),
     /// The system refuses the resources to find out whether blocks can be made; the reason. It may
@@ -90,7 +90,7 @@ pub enum Error {
     OutOfMemory,
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for StorageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unavailable(why) => write!(f, "workers cannot have storage of their own: {why}"),
@@ -100,7 +100,7 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for StorageError {}
 
 /// Whether blocks can be made here, or why not. A thread of its own finds out, once a process. If
 /// the system gives no thread or memory for that, the next call tries again. `UMCG_NO_OWN_STORAGE`
@@ -111,15 +111,15 @@ impl std::error::Error for Error {}
 pub fn available() -> Result<(), &'static str> {
     match glibc::get() {
         Ok(_) => Ok(()),
-        Err(Error::Unavailable(why) | Error::Refused(why)) => Err(why),
-        Err(Error::OutOfMemory) => Err("no memory"),
+        Err(StorageError::Unavailable(why) | StorageError::Refused(why)) => Err(why),
+        Err(StorageError::OutOfMemory) => Err("no memory"),
     }
 }
 
 /// Whether blocks can never be made here. False also if that cannot be found out just now.
 #[inline]
 pub fn is_ruled_out() -> bool {
-    matches!(glibc::get(), Err(Error::Unavailable(_)))
+    matches!(glibc::get(), Err(StorageError::Unavailable(_)))
 }
 
 /// Bytes of memory that one block takes, without the memory that malloc's cache may hold.
@@ -144,7 +144,8 @@ struct Header {
 /// Which libraries are loaded: how many have come and how many have gone.
 type Stamp = (u64, u64);
 
-/// A block: the exclusive right to its memory. Dropping it leaks it; [`Pool::give`] takes it back.
+/// A block: the exclusive right to its memory. Dropping it leaks it; [`BlockPool::give`] takes it
+/// back.
 #[derive(Debug)]
 #[must_use]
 pub struct Block(NonNull<Header>);
@@ -221,18 +222,18 @@ impl Block {
 /// Free blocks, last in first out, for one virtual processor: without a lock as long as it is
 /// neither empty nor full.
 #[derive(Debug)]
-pub struct Pool {
+pub struct BlockPool {
     head: *mut Header,
     len: usize,
 }
 
-impl Default for Pool {
+impl Default for BlockPool {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Pool {
+impl BlockPool {
     /// An empty pool.
     pub const fn new() -> Self {
         Self {
@@ -244,9 +245,9 @@ impl Pool {
     /// The last block given back, or one from the shared shelf, or a new one.
     ///
     /// # Errors
-    /// As [`Error`] says. A failure leaves nothing behind.
+    /// As [`StorageError`] says. A failure leaves nothing behind.
     #[inline]
-    pub fn take(&mut self) -> Result<Block, Error> {
+    pub fn take(&mut self) -> Result<Block, StorageError> {
         match self.pop() {
             Some(block) => Ok(block),
             None => self.take_slow(),
@@ -254,7 +255,7 @@ impl Pool {
     }
 
     #[cold]
-    fn take_slow(&mut self) -> Result<Block, Error> {
+    fn take_slow(&mut self) -> Result<Block, StorageError> {
         let glibc = glibc::get()?;
         glibc.ensure_threaded()?;
         let mut shelf = SHELF.lock();
@@ -307,7 +308,7 @@ impl Pool {
     }
 }
 
-impl Drop for Pool {
+impl Drop for BlockPool {
     fn drop(&mut self) {
         self.spill(0);
     }
@@ -316,8 +317,8 @@ impl Drop for Pool {
 /// A block for a caller that has no pool.
 ///
 /// # Errors
-/// As [`Pool::take`].
-pub(crate) fn take() -> Result<Block, Error> {
+/// As [`BlockPool::take`].
+pub(crate) fn take() -> Result<Block, StorageError> {
     let glibc = glibc::get()?;
     glibc.ensure_threaded()?;
     let free = SHELF.lock().free.pop();
@@ -333,7 +334,7 @@ pub(crate) fn give(block: Block) {
 
 /// The blocks that were given back, and the memory that is still uncut.
 struct Shelf {
-    free: Pool,
+    free: BlockPool,
     uncut: *mut u8,
     uncut_blocks: usize,
     next_tid: u32,
@@ -343,17 +344,17 @@ struct Shelf {
 unsafe impl Send for Shelf {}
 
 static SHELF: HoldLock<Shelf> = HoldLock::new(Shelf {
-    free: Pool::new(),
+    free: BlockPool::new(),
     uncut: null_mut(),
     uncut_blocks: 0,
     next_tid: FIRST_TID,
 });
 
 #[cold]
-fn make(glibc: &glibc::Glibc) -> Result<Block, Error> {
+fn make(glibc: &glibc::Glibc) -> Result<Block, StorageError> {
     let mut shelf = SHELF.lock();
     if shelf.next_tid > LAST_TID {
-        return Err(Error::OutOfMemory);
+        return Err(StorageError::OutOfMemory);
     }
     if shelf.uncut_blocks == 0 {
         shelf.uncut = map(glibc.stride() * BLOCKS_A_SLAB)?;
@@ -368,16 +369,18 @@ fn make(glibc: &glibc::Glibc) -> Result<Block, Error> {
     let header = unsafe { glibc.make(place, tid) };
     // Without memory for the dynamic linker's table, the place is lost: 4 KiB of a process that has
     // no memory left.
-    NonNull::new(header).map(Block).ok_or(Error::OutOfMemory)
+    NonNull::new(header)
+        .map(Block)
+        .ok_or(StorageError::OutOfMemory)
 }
 
-fn map(bytes: usize) -> Result<*mut u8, Error> {
+fn map(bytes: usize) -> Result<*mut u8, StorageError> {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: a new mapping at an address of the kernel's choice.
     let start = unsafe { libc::mmap(null_mut(), bytes, access, kind, -1, 0) };
     if start == libc::MAP_FAILED {
-        Err(Error::OutOfMemory)
+        Err(StorageError::OutOfMemory)
     } else {
         Ok(start.cast())
     }

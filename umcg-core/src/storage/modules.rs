@@ -45,7 +45,7 @@ struct Module {
 
 /// One step of a reset, for a part of a block.
 #[derive(Debug)]
-enum Step {
+enum ResetStep {
     Copy {
         to: isize,
         from: *const u8,
@@ -59,10 +59,10 @@ enum Step {
 
 /// How the blocks of this process are reset.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct ResetPlan {
     /// The last library of the list, or null if the loader has to be asked each time.
     tail: *const LinkMap,
-    steps: Vec<Step>,
+    steps: Vec<ResetStep>,
     /// Where libc and the dynamic linker are loaded.
     skip: [usize; 2],
     survey: Survey,
@@ -200,13 +200,17 @@ impl Survey {
     }
 }
 
-impl Plan {
+impl ResetPlan {
     /// Makes a plan from the storage at `tp`, fresh from glibc. `libc` and `linker` are addresses
     /// in those two.
     ///
     /// # Safety
     /// As [`on_storage`].
-    pub(super) unsafe fn make(tp: usize, libc: usize, linker: usize) -> Result<Plan, &'static str> {
+    pub(super) unsafe fn make(
+        tp: usize,
+        libc: usize,
+        linker: usize,
+    ) -> Result<ResetPlan, &'static str> {
         let mut skip = [usize::MAX; 2];
         each_library(|info| {
             for (at, address) in [libc, linker].into_iter().enumerate() {
@@ -234,7 +238,7 @@ impl Plan {
             .filter(|module| !module.data.is_null())
             .flat_map(|module| steps(module, tp))
             .collect();
-        Ok(Plan {
+        Ok(ResetPlan {
             tail: null(),
             steps,
             skip,
@@ -328,7 +332,7 @@ impl Plan {
     }
 
     /// # Safety
-    /// As [`Plan::reset`].
+    /// As [`ResetPlan::reset`].
     #[cold]
     unsafe fn reset_by_loader(&self, header: NonNull<Header>, scratch: &dyn Scratch) {
         // SAFETY: passed on.
@@ -394,12 +398,12 @@ static LATE: HoldLock<Option<Survey>> = HoldLock::new(None);
 // lock.
 unsafe impl Send for Survey {}
 // SAFETY: a plan is written before it is shared, and its pointers point into pinned libraries.
-unsafe impl Send for Plan {}
+unsafe impl Send for ResetPlan {}
 // SAFETY: as above.
-unsafe impl Sync for Plan {}
+unsafe impl Sync for ResetPlan {}
 
 /// The steps that reset the storage of a library: its image, then zeros, without our own words.
-fn steps(module: &Module, tp: usize) -> impl Iterator<Item = Step> + use<> {
+fn steps(module: &Module, tp: usize) -> impl Iterator<Item = ResetStep> + use<> {
     let start = module.data.addr().wrapping_sub(tp) as isize;
     let (middle, end) = (
         start + module.image_bytes as isize,
@@ -409,27 +413,27 @@ fn steps(module: &Module, tp: usize) -> impl Iterator<Item = Step> + use<> {
     let image = module.image;
     let around = move |from: isize, to: isize| [(from, to.min(words)), (from.max(words_end), to)];
     let parts = move |from: isize, to: isize| {
-        let apart = words < to && from < words_end;
+        let overlaps = words < to && from < words_end;
         around(from, to)
             .into_iter()
-            .skip(usize::from(!apart))
-            .map(move |part| if apart { part } else { (from, to) })
+            .skip(usize::from(!overlaps))
+            .map(move |part| if overlaps { part } else { (from, to) })
     };
     let copies = parts(start, middle)
         .filter(|(from, to)| from < to)
-        .map(move |(from, to)| Step::Copy {
+        .map(move |(from, to)| ResetStep::Copy {
             to: from,
             from: image.wrapping_offset(from - start),
             bytes: (to - from) as usize,
         });
     let zeros = parts(middle, end).filter(|(from, to)| from < to);
-    copies.chain(zeros.map(|(from, to)| Step::Zero {
+    copies.chain(zeros.map(|(from, to)| ResetStep::Zero {
         at: from,
         bytes: (to - from) as usize,
     }))
 }
 
-impl Step {
+impl ResetStep {
     /// # Safety
     /// The step stays within the storage that `tp` names, and the image is there.
     #[inline(always)]
@@ -438,11 +442,11 @@ impl Step {
             |at: isize| std::ptr::with_exposed_provenance_mut::<u8>(tp.wrapping_add_signed(at));
         match *self {
             // SAFETY: passed on; an image and a storage do not overlap.
-            Step::Copy { to, from, bytes } => unsafe {
+            ResetStep::Copy { to, from, bytes } => unsafe {
                 place(to).copy_from_nonoverlapping(from, bytes)
             },
             // SAFETY: passed on.
-            Step::Zero { at, bytes } => unsafe { place(at).write_bytes(0, bytes) },
+            ResetStep::Zero { at, bytes } => unsafe { place(at).write_bytes(0, bytes) },
         }
     }
 }

@@ -1,21 +1,23 @@
 //! Used where there are no blocks: with another C library, another architecture, or a sanitizer
 //! that keeps state of its own for each thread.
 
-use super::{Error, Header};
+use super::{Header, StorageError};
 use std::convert::Infallible;
 use std::ptr::NonNull;
 
 /// There is none.
 pub(super) struct Glibc(Infallible);
 
-pub(super) fn get() -> Result<&'static Glibc, Error> {
-    Err(Error::Unavailable(if cfg!(any(umcg_asan, umcg_tsan)) {
-        "a sanitizer keeps state of its own for each thread"
-    } else if cfg!(not(target_env = "gnu")) {
-        "the C library is not glibc"
-    } else {
-        "not on this architecture"
-    }))
+pub(super) fn get() -> Result<&'static Glibc, StorageError> {
+    Err(StorageError::Unavailable(
+        if cfg!(any(umcg_asan, umcg_tsan)) {
+            "a sanitizer keeps state of its own for each thread"
+        } else if cfg!(not(target_env = "gnu")) {
+            "the C library is not glibc"
+        } else {
+            "not on this architecture"
+        },
+    ))
 }
 
 impl Glibc {
@@ -23,7 +25,7 @@ impl Glibc {
         match self.0 {}
     }
 
-    pub(super) fn ensure_threaded(&self) -> Result<(), Error> {
+    pub(super) fn ensure_threaded(&self) -> Result<(), StorageError> {
         match self.0 {}
     }
 

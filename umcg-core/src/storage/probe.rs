@@ -5,8 +5,8 @@
 //! purpose, which owns nothing. Each step checks the assumptions of the next, and none writes
 //! outside memory of ours.
 
-use super::glibc::{self, Glibc, Key, Symbols, Thread, Value, get_at};
-use super::modules::{Plan, on_storage};
+use super::glibc::{self, Glibc, PthreadKey, PthreadKeyData, PthreadLayout, Symbols, get_at};
+use super::modules::{ResetPlan, on_storage};
 use crate::arch::control_block;
 use crate::identity::{self, credentials, threaded};
 use crate::os::sanitizer;
@@ -15,16 +15,16 @@ use std::ffi::{CStr, c_void};
 use std::ptr::{null_mut, without_provenance_mut};
 
 /// Why there are no blocks.
-pub(super) enum Why {
+pub(super) enum ProbeError {
     /// The reason is permanent.
     Never(&'static str),
     /// The system is short of some resource.
     NotNow(&'static str),
 }
 
-impl From<&'static str> for Why {
-    fn from(why: &'static str) -> Why {
-        Why::Never(why)
+impl From<&'static str> for ProbeError {
+    fn from(why: &'static str) -> ProbeError {
+        ProbeError::Never(why)
     }
 }
 
@@ -36,7 +36,7 @@ const LARGEST_STORAGE: usize = 1 << 20;
 const RESOLVER: usize = 568;
 
 /// The caller holds: it stays with its storage meanwhile.
-pub(super) fn look() -> Result<Glibc, Why> {
+pub(super) fn look() -> Result<Glibc, ProbeError> {
     if std::env::var_os("UMCG_NO_OWN_STORAGE").is_some() {
         return Err("UMCG_NO_OWN_STORAGE forbids it".into());
     }
@@ -50,8 +50,8 @@ pub(super) fn look() -> Result<Glibc, Why> {
     let probe = std::thread::Builder::new()
         .name("umcg-probe".into())
         .spawn(|| {
-            let look = move || -> Result<Glibc, Why> {
-                let thread = Thread::look(&symbols)?;
+            let look = move || -> Result<Glibc, ProbeError> {
+                let thread = PthreadLayout::look(&symbols)?;
                 let plan = try_block(&symbols, &thread)?;
                 Ok(Glibc {
                     symbols,
@@ -61,8 +61,11 @@ pub(super) fn look() -> Result<Glibc, Why> {
             };
             (identity::tid(), look())
         });
-    let probe = probe.map_err(|_| Why::NotNow("the system gives no thread to try it with"))?;
-    let (tid, result) = probe.join().map_err(|_| Why::Never("the trial failed"))?;
+    let probe =
+        probe.map_err(|_| ProbeError::NotNow("the system gives no thread to try it with"))?;
+    let (tid, result) = probe
+        .join()
+        .map_err(|_| ProbeError::Never("the trial failed"))?;
     await_end(tid);
     let mut glibc = result?;
     threaded::note(); // that thread was the second one
@@ -106,7 +109,7 @@ fn field(name: &CStr, bits: u32, elements: u32, within: usize) -> Option<usize> 
 }
 
 impl Symbols {
-    fn look_up() -> Result<Symbols, Why> {
+    fn look_up() -> Result<Symbols, ProbeError> {
         let libc = symbol(c"gnu_get_libc_version").ok_or_else(no_glibc)?;
         let hidden = "glibc does not show what this takes";
         let allocate = symbol(c"_dl_allocate_tls").ok_or(hidden)?;
@@ -170,7 +173,7 @@ impl Symbols {
 
 /// The size of a thread's own structure, and the size and alignment of all of its storage, by
 /// glibc's symbols at these addresses.
-fn sizes(tcb: usize, static_info: usize) -> Result<[usize; 3], Why> {
+fn sizes(tcb: usize, static_info: usize) -> Result<[usize; 3], ProbeError> {
     // SAFETY: such a symbol is a 32-bit number.
     let tcb = unsafe { get_at::<u32>(tcb) } as usize;
     let (mut storage, mut align) = (0usize, 0usize);
@@ -208,9 +211,9 @@ fn distance(from: usize, to: usize, room: usize, bytes: usize) -> Option<usize> 
     (distance <= room && distance + bytes <= room && distance % 8 == 0).then_some(distance)
 }
 
-impl Thread {
+impl PthreadLayout {
     /// The data of the calling thread, which `pthread_create` made.
-    fn look(symbols: &Symbols) -> Result<Thread, Why> {
+    fn look(symbols: &Symbols) -> Result<PthreadLayout, ProbeError> {
         let tp = umcg_context::thread_pointer();
         let control = symbols.control(tp);
         // SAFETY: no precondition.
@@ -240,7 +243,7 @@ impl Thread {
             control,
             word(symbols.specific),
             symbols.tcb,
-            32 * size_of::<Value>(),
+            32 * size_of::<PthreadKeyData>(),
         );
         let first_values =
             first_values.ok_or("a thread's key values are not where they should be")?;
@@ -257,7 +260,7 @@ impl Thread {
         if unsafe { get_at::<usize>(tp.wrapping_add_signed(symbols.resp)) } != state {
             return Err("a thread's resolver is not where it should be".into());
         }
-        Ok(Thread {
+        Ok(PthreadLayout {
             shared: control_block::SHARED.map(word),
             first_values,
             robust,
@@ -270,7 +273,7 @@ impl Thread {
 /// Where the kernel was told to find the list of robust mutexes. If the kernel does not tell (qemu,
 /// some sandboxes): the only empty list in the control block, which is two words that point to the
 /// second.
-fn robust_list(control: usize, tcb: usize) -> Result<(usize, usize), Why> {
+fn robust_list(control: usize, tcb: usize) -> Result<(usize, usize), ProbeError> {
     let odd = "a thread's list of robust mutexes is not as expected";
     let (mut head, mut bytes) = (0usize, 0usize);
     // SAFETY: the kernel writes two words.
@@ -296,11 +299,11 @@ fn robust_list(control: usize, tcb: usize) -> Result<(usize, usize), Why> {
 unsafe extern "C" fn no_destructor(_value: *mut c_void) {}
 
 /// Whether keys and their values lie as they should.
-fn check_keys(symbols: &Symbols, values: usize) -> Result<(), Why> {
+fn check_keys(symbols: &Symbols, values: usize) -> Result<(), ProbeError> {
     let mut key = 0;
     // SAFETY: writes a key.
     if unsafe { libc::pthread_key_create(&mut key, Some(no_destructor)) } != 0 {
-        return Err(Why::NotNow(
+        return Err(ProbeError::NotNow(
             "the system has no thread key left to try it with",
         ));
     }
@@ -312,13 +315,13 @@ fn check_keys(symbols: &Symbols, values: usize) -> Result<(), Why> {
     if set && index < 32 {
         // SAFETY: one of the values in the control block of this thread.
         let value = unsafe {
-            glibc::at::<Value>(values)
+            glibc::at::<PthreadKeyData>(values)
                 .wrapping_add(index)
                 .read_volatile()
         };
         // SAFETY: glibc's table has a place for each key.
         let entry = unsafe { symbols.keys.wrapping_add(index).read_volatile() };
-        let Key {
+        let PthreadKey {
             sequence,
             destructor,
         } = entry;
@@ -344,7 +347,7 @@ thread_local! {
 
 /// The observations of a flow that ran with a block.
 #[derive(Default)]
-struct Seen {
+struct Observations {
     pthread: usize,
     errno: usize,
     seven: u32,
@@ -354,8 +357,8 @@ struct Seen {
 }
 
 /// Makes a block and runs some code on it. The block is not used again.
-fn try_block(symbols: &Symbols, thread: &Thread) -> Result<Plan, Why> {
-    let memory = || Why::NotNow("no memory to try it with");
+fn try_block(symbols: &Symbols, thread: &PthreadLayout) -> Result<ResetPlan, ProbeError> {
+    let memory = || ProbeError::NotNow("no memory to try it with");
     let place = super::map(symbols.stride()).map_err(|_| memory())?;
     // SAFETY: new, zero, and large enough.
     let tp = unsafe { symbols.allocate_in(place) }.ok_or_else(memory)?;
@@ -363,7 +366,7 @@ fn try_block(symbols: &Symbols, thread: &Thread) -> Result<Plan, Why> {
     unsafe { symbols.furnish(thread, tp, glibc::PROBE_TID) };
     let errno_here = errno_place();
     let sevens_before = SEVEN.replace(8);
-    let mut seen = Seen::default();
+    let mut seen = Observations::default();
     let init = symbols.ctype_init;
     // SAFETY: no flow uses the block.
     unsafe { on_storage(tp, &mut || see(init, &mut seen)) };
@@ -379,7 +382,7 @@ fn try_block(symbols: &Symbols, thread: &Thread) -> Result<Plan, Why> {
         return Err("the C library did not work on a trial block".into());
     }
     // SAFETY: no flow uses the block.
-    let plan = unsafe { Plan::make(tp, symbols.libc, symbols.linker) };
+    let plan = unsafe { ResetPlan::make(tp, symbols.libc, symbols.linker) };
     Ok(plan?)
 }
 
@@ -390,7 +393,7 @@ fn errno_place() -> usize {
 
 /// Runs on the trial block.
 #[inline(never)]
-fn see(ctype_init: unsafe extern "C" fn(), seen: &mut Seen) {
+fn see(ctype_init: unsafe extern "C" fn(), seen: &mut Observations) {
     // SAFETY: a new thread makes the same call.
     unsafe { ctype_init() };
     // SAFETY: no precondition.

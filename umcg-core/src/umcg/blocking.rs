@@ -7,9 +7,9 @@
 //! This is the seam for automatic blocking: code that notices that a worker is about to block, or
 //! has just blocked, calls `begin` and `end`.
 
-use super::idle::{Kind, state};
+use super::idle::{EventKind, state};
 use super::worker::{Carrier, Inside, Worker};
-use super::{Caller, caller, helper, helper_of_storage, thread};
+use super::{CallerRole, caller, helper, helper_of_storage, thread};
 use std::sync::atomic::Ordering::*;
 use umcg_context::annotate::Flow;
 
@@ -18,15 +18,15 @@ use umcg_context::annotate::Flow;
 pub(crate) fn begin(worker: &'static Worker) {
     let depth = worker.blocking.load(Relaxed);
     worker.blocking.store(depth + 1, Relaxed);
-    let Caller::Worker(inside, server) = caller() else {
+    let CallerRole::Worker(inside, server) = caller() else {
         return;
     };
-    if depth > 0 || (worker.is_uth() && !helper::POOL.reserve()) {
+    if depth > 0 || (worker.is_light() && !helper::POOL.reserve()) {
         return;
     }
     // SAFETY: the caller is the worker, running, inside. Its server sends it home, where this
     // returns.
-    unsafe { worker.leave(server, Kind::Block, None) };
+    unsafe { worker.leave(server, EventKind::Block, None) };
     thread::came_home(worker);
     drop(inside);
 }
@@ -67,7 +67,7 @@ pub(crate) fn end(worker: &'static Worker) -> bool {
 pub(crate) fn settle(worker: &'static Worker) {
     worker.node.set_state(state::BLOCKED);
     match worker.carrier() {
-        Carrier::Light | Carrier::Owning => helper::POOL.submit(worker),
+        Carrier::Sharing | Carrier::Owning => helper::POOL.submit(worker),
         Carrier::Moving | Carrier::Staying => worker.post_go(),
     }
 }

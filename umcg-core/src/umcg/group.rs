@@ -8,7 +8,7 @@
 //! Descriptors are recycled and never freed, like all others.
 
 use super::clock;
-use super::idle::{Kind, Lists, Node};
+use super::idle::{EventKind, Lists, Node};
 use crate::base::link::Link;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
@@ -110,7 +110,7 @@ impl Group {
     }
 
     /// Posts an event of a worker of this group, and calls the hook.
-    pub(crate) fn post(&'static self, node: &'static Node, kind: Kind, deadline: Option<u64>) {
+    pub(crate) fn post(&'static self, node: &'static Node, kind: EventKind, deadline: Option<u64>) {
         // Once the event is posted, the worker may run and end, and the hook's owner with it.
         let _visit = self.visit();
         self.lists.post(node, kind, deadline);

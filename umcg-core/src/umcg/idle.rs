@@ -48,7 +48,7 @@
 
 use crate::base::link::Link;
 use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Guard, Lock, futex_wait, futex_wake};
-use crate::base::timer::{Heap, Timed, Timer};
+use crate::base::timer::{Heap, HeapTimer, Timed};
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::*};
 
@@ -67,7 +67,7 @@ pub(crate) mod state {
 /// Kinds of events, by their numbers in the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum EventKind {
     /// It blocked in the kernel.
     Block = 1,
     /// It can continue after having blocked, or has just registered.
@@ -82,14 +82,19 @@ pub enum Kind {
     Preempt = 6,
 }
 
-impl Kind {
+impl EventKind {
     const fn bit(self) -> u8 {
         1 << self as u8
     }
 }
 
 /// The order in which the events of one worker are handed over.
-const IN_ORDER: [Kind; 4] = [Kind::Wake, Kind::Wait, Kind::Timeout, Kind::Exit];
+const IN_ORDER: [EventKind; 4] = [
+    EventKind::Wake,
+    EventKind::Wait,
+    EventKind::Timeout,
+    EventKind::Exit,
+];
 
 /// The form of collecting: whether the worker may then be claimed by tid, or is held by a token.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -105,7 +110,7 @@ impl Hand {
     const fn least_room(self) -> usize {
         match self {
             Hand::Open => 2,
-            // Its two events may come apart.
+            // Its two events may come separately.
             Hand::Held => 1,
         }
     }
@@ -140,11 +145,11 @@ pub(crate) struct Node {
     watchers: AtomicU32,
     next: Link<Node>,
     before: Link<Node>,
-    timer: Timer<Node>,
+    timer: HeapTimer<Node>,
 }
 
 impl Timed for Node {
-    fn timer(&self) -> &Timer<Node> {
+    fn timer(&self) -> &HeapTimer<Node> {
         &self.timer
     }
 }
@@ -162,7 +167,7 @@ impl Node {
             watchers: AtomicU32::new(0),
             next: Link::none(),
             before: Link::none(),
-            timer: Timer::new(),
+            timer: HeapTimer::new(),
         }
     }
 
@@ -249,11 +254,11 @@ const fn word(tid: u32, state: u32) -> u64 {
 }
 
 /// A server's place in the list of idle servers.
-pub(crate) struct Seat {
+pub(crate) struct IdleSeat {
     word: AtomicU32,
     /// The time until which the server sleeps.
     until: AtomicU64,
-    next: Link<Seat>,
+    next: Link<IdleSeat>,
 }
 
 const SEATED: u32 = 0;
@@ -263,7 +268,7 @@ const CALLED: u32 = 2;
 /// The command WAKE.
 const WOKEN: u32 = 3;
 
-impl Seat {
+impl IdleSeat {
     pub(crate) fn new() -> Self {
         Self {
             word: AtomicU32::new(STANDING),
@@ -275,7 +280,7 @@ impl Seat {
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Waited {
+pub(crate) enum WaitOutcome {
     /// At least one event was collected.
     Collected,
     /// The command WAKE ended it.
@@ -290,12 +295,12 @@ pub(crate) enum Waited {
 
 /// Called with each event that is collected. It returns false if it cannot take the event, which
 /// then stays in place.
-pub(crate) type Give<'a> = &'a mut dyn FnMut(&'static Node, Kind) -> bool;
+pub(crate) type Give<'a> = &'a mut dyn FnMut(&'static Node, EventKind) -> bool;
 
 struct Inner {
     first: Link<Node>,
     last: Link<Node>,
-    idle: Link<Seat>,
+    idle: Link<IdleSeat>,
     timers: Heap<Node>,
 }
 
@@ -341,7 +346,7 @@ impl Lists {
 
     /// Queues an event of a worker that no longer runs (I2), and calls an idle server for it. With
     /// a deadline, WAIT is followed by TIMEOUT once that has passed.
-    pub(crate) fn post(&self, node: &'static Node, kind: Kind, deadline: Option<u64>) {
+    pub(crate) fn post(&self, node: &'static Node, kind: EventKind, deadline: Option<u64>) {
         let inner = self.lock();
         let was_blocked = node.state() == state::BLOCKED;
         node.set_state(state::QUEUED);
@@ -349,7 +354,7 @@ impl Lists {
         if let Some(deadline) = deadline {
             if deadline <= (self.clock)() {
                 node.timed_out.store(true, Relaxed);
-                self.enqueue(&inner, node, Kind::Timeout);
+                self.enqueue(&inner, node, EventKind::Timeout);
             } else {
                 self.arm(&inner, node, deadline);
             }
@@ -475,16 +480,16 @@ impl Lists {
             }
             *room -= 1;
             left &= !kind.bit();
-            let timed = node.armed.load(Relaxed) || left & Kind::Timeout.bit() != 0;
+            let timed = node.armed.load(Relaxed) || left & EventKind::Timeout.bit() != 0;
             node.set_state(match kind {
-                Kind::Exit => state::GONE,
+                EventKind::Exit => state::GONE,
                 // TIMEOUT never changes which server may run the worker: that was settled when its
                 // WAIT was collected.
-                Kind::Timeout if node.state() == state::HELD_TIMED => state::HELD,
-                Kind::Timeout => state::RUNNABLE,
+                EventKind::Timeout if node.state() == state::HELD_TIMED => state::HELD,
+                EventKind::Timeout => state::RUNNABLE,
                 _ => hand.state(timed),
             });
-            if kind == Kind::Exit {
+            if kind == EventKind::Exit {
                 (self.gone)(node);
             }
         }
@@ -496,28 +501,28 @@ impl Lists {
     /// Waits as an idle server until there are events to collect.
     pub(crate) fn wait(
         &self,
-        seat: &'static Seat,
+        seat: &'static IdleSeat,
         deadline: Option<u64>,
         hand: Hand,
         mut room: usize,
         give: Give<'_>,
         spurious: &dyn Fn() -> bool,
-    ) -> Waited {
+    ) -> WaitOutcome {
         let mut interrupted = false;
         let (waited, seat) = loop {
             let inner = self.lock();
             self.expire(&inner);
             if self.collect_locked(&inner, hand, &mut room, give) {
-                break (Waited::Collected, self.call_if_needed(&inner));
+                break (WaitOutcome::Collected, self.call_if_needed(&inner));
             }
             if inner.first.get().is_some() {
-                break (Waited::Refused, self.call_if_needed(&inner));
+                break (WaitOutcome::Refused, self.call_if_needed(&inner));
             }
             if deadline.is_some_and(|deadline| deadline <= (self.clock)()) {
-                break (Waited::TimedOut, self.call_if_needed(&inner));
+                break (WaitOutcome::TimedOut, self.call_if_needed(&inner));
             }
             if interrupted {
-                break (Waited::Interrupted, self.call_if_needed(&inner));
+                break (WaitOutcome::Interrupted, self.call_if_needed(&inner));
             }
             let until = deadline
                 .unwrap_or(u64::MAX)
@@ -529,7 +534,7 @@ impl Lists {
             let word = stand_up(&inner, seat);
             if word == WOKEN {
                 self.collect_locked(&inner, hand, &mut room, give);
-                break (Waited::Woken, self.call_if_needed(&inner));
+                break (WaitOutcome::Woken, self.call_if_needed(&inner));
             }
             // Even if we were called: the event may be gone.
             interrupted = result == Err(Errno::INTR) && !spurious();
@@ -589,7 +594,7 @@ impl Lists {
         }
     }
 
-    fn enqueue(&self, inner: &Guard<'_, Inner>, node: &'static Node, kind: Kind) {
+    fn enqueue(&self, inner: &Guard<'_, Inner>, node: &'static Node, kind: EventKind) {
         let events = node.events.load(Relaxed);
         node.events.store(events | kind.bit(), Relaxed);
         if events != 0 {
@@ -658,7 +663,7 @@ impl Lists {
             if node.state() == state::RUNNABLE_TIMED {
                 node.set_state(state::QUEUED);
             }
-            self.enqueue(inner, node, Kind::Timeout);
+            self.enqueue(inner, node, EventKind::Timeout);
         }
         self.next_deadline
             .store(inner.timers.next_deadline(), Relaxed);
@@ -666,7 +671,7 @@ impl Lists {
 
     /// Calls an idle server if there is an event for it, or a deadline for which none of them may
     /// be awake (I4).
-    fn call_if_needed(&self, inner: &Guard<'_, Inner>) -> Option<&'static Seat> {
+    fn call_if_needed(&self, inner: &Guard<'_, Inner>) -> Option<&'static IdleSeat> {
         let until = inner.idle.get()?.until.load(Relaxed);
         let needed = inner.first.get().is_some() || inner.timers.next_deadline() < until;
         if needed {
@@ -678,7 +683,7 @@ impl Lists {
 
     /// Takes an idle server out of the list and stores the reason in its word. The caller wakes it
     /// once the lock is free.
-    fn call_one(&self, inner: &Guard<'_, Inner>, why: u32) -> Option<&'static Seat> {
+    fn call_one(&self, inner: &Guard<'_, Inner>, why: u32) -> Option<&'static IdleSeat> {
         let seat = inner.idle.get()?;
         inner.idle.set(seat.next.take());
         // The lock orders this with the server's reading, which is under the lock too.
@@ -688,7 +693,7 @@ impl Lists {
 }
 
 /// Puts a server into the list of idle ones.
-fn sit_down(inner: &Inner, seat: &'static Seat, until: u64) {
+fn sit_down(inner: &Inner, seat: &'static IdleSeat, until: u64) {
     seat.word.store(SEATED, Relaxed);
     seat.until.store(until, Relaxed);
     seat.next.set(inner.idle.get());
@@ -696,7 +701,7 @@ fn sit_down(inner: &Inner, seat: &'static Seat, until: u64) {
 }
 
 /// Takes a seat out of the list if it is still there. Returns its word.
-fn stand_up(inner: &Inner, seat: &'static Seat) -> u32 {
+fn stand_up(inner: &Inner, seat: &'static IdleSeat) -> u32 {
     let word = seat.word.load(Relaxed);
     if word == SEATED {
         let mut at = &inner.idle;
@@ -712,7 +717,7 @@ fn stand_up(inner: &Inner, seat: &'static Seat) -> u32 {
     word
 }
 
-fn wake(seat: Option<&'static Seat>) {
+fn wake(seat: Option<&'static IdleSeat>) {
     if let Some(seat) = seat {
         futex_wake(&seat.word, 1);
     }

@@ -1,22 +1,22 @@
 //! Workers that are uths: a pooled stack and no kernel thread.
 //!
 //! An owning worker also has a [block](crate::storage) of thread-local storage, from the same
-//! processor's pool. A light one shares its server's storage.
+//! processor's pool. A sharing worker uses the storage of its server.
 //!
 //! ```text
-//!   … frames | the function's captures | Worker | upper part | Record | top of the stack
+//!   … frames | the function's captures | Worker | upper part | UthRecord | top of the stack
 //! ```
 //!
 //! All of it lies in the page that the first frame touches anyway.
 
 use super::group::{self, Group};
-use super::idle::{Kind, state};
+use super::idle::{EventKind, state};
 use super::worker::{Carrier, Inside, Worker};
-use super::{Caller, Owner, WORKERS, blocking, caller, role_word};
+use super::{CallerRole, Owner, WORKERS, blocking, caller, role_word};
 use crate::os::unwinder::each_caller;
 use crate::storage::{self, Block};
 use crate::uth::inspect::inspect;
-use crate::uth::record::{EXTENSION_BYTES, Record};
+use crate::uth::record::{EXTENSION_BYTES, UthRecord};
 use crate::uth::{self, Method, vp::Vp};
 use rustix::io::Errno;
 use std::alloc::Layout;
@@ -27,7 +27,7 @@ use std::sync::atomic::Ordering::*;
 use umcg_context::annotate::Flow;
 use umcg_context::local::{self, Hold};
 use umcg_context::lock::HoldLock;
-use umcg_context::stack::Class;
+use umcg_context::stack::SizeClass;
 
 /// Bytes of a light worker's descriptor for the layer above.
 pub const UPPER_BYTES: usize = 192;
@@ -50,15 +50,15 @@ static TIDS: HoldLock<(Vec<u32>, u32)> = HoldLock::new((Vec::new(), FIRST_TID));
 
 /// The properties of a new light worker.
 #[derive(Clone, Copy)]
-pub(crate) struct Plan<'a> {
+pub(crate) struct LightSpec<'a> {
     pub(crate) group: &'static Group,
-    pub(crate) class: Class,
+    pub(crate) class: SizeClass,
     pub(crate) name: &'a str,
     /// Its id; `None` for the address of its upper part.
     pub(crate) id: Option<u64>,
     /// 0 if no tid is to name it.
     pub(crate) tid: u32,
-    /// `Light` or `Owning`.
+    /// `Sharing` or `Owning`.
     pub(crate) carrier: Carrier,
 }
 
@@ -69,26 +69,26 @@ pub(crate) struct Plan<'a> {
 /// `f` is sound although, after any call that switches or blocks, it may continue on another kernel
 /// thread, with another thread-local storage.
 pub(crate) unsafe fn create<F: FnOnce() + 'static>(
-    plan: Plan<'_>,
+    spec: LightSpec<'_>,
     f: F,
-) -> Result<&'static Worker, uth::Error> {
+) -> Result<&'static Worker, uth::UthError> {
     if size_of::<F>() > CAPTURES_IN_PLACE {
         let boxed: Box<dyn FnOnce()> = Box::new(f);
         // SAFETY: passed on.
-        return unsafe { create_in_place(plan, boxed) };
+        return unsafe { create_in_place(spec, boxed) };
     }
     // SAFETY: passed on.
-    unsafe { create_in_place(plan, f) }
+    unsafe { create_in_place(spec, f) }
 }
 
 /// # Safety
 /// As `create`.
 #[inline]
 unsafe fn create_in_place<F: FnOnce() + 'static>(
-    plan: Plan<'_>,
+    spec: LightSpec<'_>,
     f: F,
-) -> Result<&'static Worker, uth::Error> {
-    let worker = carve(plan, Layout::new::<F>(), first_frame::<F>)?;
+) -> Result<&'static Worker, uth::UthError> {
+    let worker = carve(spec, Layout::new::<F>(), first_frame::<F>)?;
     // SAFETY: the place is below the worker, aligned for F, and the stack is new.
     unsafe { reserved(worker, Layout::new::<F>()).cast::<F>().write(f) };
     Ok(worker)
@@ -98,34 +98,34 @@ unsafe fn create_in_place<F: FnOnce() + 'static>(
 /// [`reserved`], below which the frames begin.
 #[inline]
 pub(crate) fn carve(
-    plan: Plan<'_>,
+    spec: LightSpec<'_>,
     room: Layout,
-    entry: umcg_context::Entry,
-) -> Result<&'static Worker, uth::Error> {
+    entry: umcg_context::EntryFn,
+) -> Result<&'static Worker, uth::UthError> {
     // the processor is the caller's until stack and storage are out of its pools
     let hold = Hold::begin();
     let vp = Vp::here();
-    let record = uth::make(vp, plan.class, Method::Asm)?;
-    let block = match plan.carrier {
+    let record = uth::make(vp, spec.class, Method::Asm)?;
+    let block = match spec.carrier {
         Carrier::Owning => Some(take_block(vp, record)?),
         _ => None,
     };
     drop(hold);
-    if !plan.name.is_empty() {
-        record.set_name(plan.name);
+    if !spec.name.is_empty() {
+        record.set_name(spec.name);
     }
     let place = record.extension_place();
     // SAFETY: the extension only ever holds workers, and zeros are a valid one without a home.
     let worker: &'static Worker = unsafe { &*place.cast::<Worker>() };
-    let id = plan.id.unwrap_or_else(|| upper(worker).addr() as u64);
+    let id = spec.id.unwrap_or_else(|| upper(worker).addr() as u64);
     let tp = block.as_ref().map_or(0, Block::thread_pointer);
     worker.reset(
-        plan.group,
-        plan.carrier,
-        plan.tid,
+        spec.group,
+        spec.carrier,
+        spec.tid,
         id,
         tp,
-        (record as *const Record).cast_mut(),
+        (record as *const UthRecord).cast_mut(),
     );
     if let Some(block) = block {
         worker.own(block);
@@ -154,7 +154,7 @@ pub(crate) fn carve(
 /// The caller has the right to run it. No destructors run for its frames. An owning worker's
 /// storage was finished.
 #[inline]
-pub(crate) unsafe fn rearm(worker: &'static Worker, room: Layout, entry: umcg_context::Entry) {
+pub(crate) unsafe fn rearm(worker: &'static Worker, room: Layout, entry: umcg_context::EntryFn) {
     // SAFETY: a light worker has a record.
     let record = unsafe { &*worker.record.load(Relaxed) };
     // SAFETY: by the contract, nothing runs on the stack.
@@ -173,7 +173,7 @@ pub(crate) unsafe fn rearm(worker: &'static Worker, room: Layout, entry: umcg_co
 
 /// Storage for a worker on this record. If there is none, the record is given back. The caller
 /// holds.
-fn take_block(vp: Option<&'static Vp>, record: &'static Record) -> Result<Block, uth::Error> {
+fn take_block(vp: Option<&'static Vp>, record: &'static UthRecord) -> Result<Block, uth::UthError> {
     vp.map_or_else(storage::take, Vp::take_block)
         .map_err(|error| {
             // SAFETY: nothing has run on the new stack.
@@ -233,22 +233,22 @@ pub(crate) fn reserved(worker: &Worker, room: Layout) -> *mut u8 {
 /// # Safety
 /// As `create`.
 pub(crate) unsafe fn create_named<F: FnOnce() + 'static>(
-    class: Class,
+    class: SizeClass,
     name: &str,
     id: u64,
     f: F,
 ) -> Result<u32, Errno> {
     let tid = take_tid().ok_or(Errno::AGAIN)?;
-    let plan = Plan {
+    let spec = LightSpec {
         group: &group::FIRST,
         class,
         name,
         id: Some(id),
         tid,
-        carrier: Carrier::Light,
+        carrier: Carrier::Sharing,
     };
     // SAFETY: passed on.
-    let Ok(worker) = (unsafe { create(plan, f) }) else {
+    let Ok(worker) = (unsafe { create(spec, f) }) else {
         TIDS.lock().0.push(tid);
         return Err(Errno::NOMEM);
     };
@@ -257,7 +257,7 @@ pub(crate) unsafe fn create_named<F: FnOnce() + 'static>(
         return Err(Errno::NOMEM);
     }
     let _hold = Hold::begin();
-    worker.post(Kind::Wake, None);
+    worker.post(EventKind::Wake, None);
     Ok(tid)
 }
 
@@ -319,7 +319,7 @@ pub(crate) fn run(worker: &'static Worker, f: impl FnOnce()) {
 
 fn end(worker: &'static Worker) -> ! {
     while blocking::end(worker) {}
-    let Caller::Worker(inside, server) = caller() else {
+    let CallerRole::Worker(inside, server) = caller() else {
         // If this worker was the only thread of a forked child, the child ends with it, as with any
         // last thread.
         std::process::exit(0)
@@ -327,7 +327,7 @@ fn end(worker: &'static Worker) -> ! {
     std::mem::forget(inside);
     // SAFETY: the caller is the worker, running, inside. Its server recycles the stack, so this
     // never returns.
-    unsafe { worker.leave(server, Kind::Exit, None) };
+    unsafe { worker.leave(server, EventKind::Exit, None) };
     std::process::abort()
 }
 
@@ -364,7 +364,7 @@ pub(crate) fn discard(worker: &Worker) {
 pub(crate) fn each(f: &mut dyn FnMut(&'static Worker)) {
     umcg_context::stack::each(&mut |top| {
         // SAFETY: the tops of stacks are for records, or zeros, and are never unmapped.
-        let record = unsafe { Record::at_top(top) };
+        let record = unsafe { UthRecord::at_top(top) };
         if record.state.load(Relaxed) != uth::record::state::WORKER
             || record.extension.load(Relaxed).is_null()
         {

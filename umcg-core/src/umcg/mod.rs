@@ -61,13 +61,13 @@ pub(crate) mod thread;
 pub(crate) mod tick;
 pub(crate) mod worker;
 
-use crate::base::table::Table;
+use crate::base::table::RefTable;
 pub(crate) use role::*;
 use rustix::time::{ClockId, clock_gettime};
 use worker::Worker;
 
 /// The workers that a tid names.
-pub(crate) static WORKERS: Table<Worker> = Table::new();
+pub(crate) static WORKERS: RefTable<Worker> = RefTable::new();
 
 /// Nanoseconds of CLOCK_REALTIME.
 pub(crate) fn clock() -> u64 {

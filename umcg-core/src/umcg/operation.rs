@@ -1,9 +1,9 @@
 //! The operations of the interface, for callers whose role is known.
 
 use super::group::Group;
-use super::idle::{Give, Hand, Kind, Waited};
+use super::idle::{EventKind, Give, Hand, WaitOutcome};
 use super::server::Server;
-use super::thread::Reserved;
+use super::thread::Reservation;
 use super::worker::{Inside, PREEMPT_WANTED, Worker};
 use super::{
     Owner, Role, blocking, is_apart, light, preempt, process, role, set_role, thread, tick,
@@ -33,10 +33,10 @@ pub(crate) fn register_server(
     Ok(server)
 }
 
-/// Reserves the resources that a thread needs to become a worker: see [`Reserved`].
-pub(crate) fn reserve() -> Result<Reserved, Errno> {
+/// Reserves the resources that a thread needs to become a worker: see [`Reservation`].
+pub(crate) fn reserve() -> Result<Reservation, Errno> {
     process::install()?;
-    Reserved::new()
+    Reservation::new()
 }
 
 /// Makes the calling pthread a worker. Returns when a server runs it. `interval` is the default
@@ -51,7 +51,7 @@ pub(crate) fn register_worker(
 
 /// Likewise, with the resources that were reserved for it.
 pub(crate) fn register_reserved(
-    reserved: Reserved,
+    reserved: Reservation,
     group: &'static Group,
     id: u64,
     interval: u64,
@@ -70,12 +70,12 @@ pub(crate) fn unregister_server(server: &'static Server) {
 
 /// Settles a worker's way of leaving, before the event is delivered.
 #[inline]
-pub(crate) fn settle(worker: &'static Worker, kind: Kind, hand: Hand, deadline: Option<u64>) {
+pub(crate) fn settle(worker: &'static Worker, kind: EventKind, hand: Hand, deadline: Option<u64>) {
     match kind {
-        Kind::Block => blocking::settle(worker),
-        Kind::Exit if worker.is_uth() => light::settle_exit(worker),
-        Kind::Exit => thread::settle_exit(worker),
-        Kind::Wait | Kind::Preempt | Kind::Wake | Kind::Timeout => {
+        EventKind::Block => blocking::settle(worker),
+        EventKind::Exit if worker.is_light() => light::settle_exit(worker),
+        EventKind::Exit => thread::settle_exit(worker),
+        EventKind::Wait | EventKind::Preempt | EventKind::Wake | EventKind::Timeout => {
             worker.lists().hand_over(&worker.node, hand, deadline)
         }
     }
@@ -88,7 +88,7 @@ pub(crate) fn wait(
     hand: Hand,
     room: usize,
     give: Give<'_>,
-) -> Waited {
+) -> WaitOutcome {
     // A tick that came while the server did something else interrupts nothing now.
     server.tick.take_interrupted();
     server
@@ -121,7 +121,7 @@ pub(crate) unsafe fn worker_wait(
 ) -> bool {
     let worker = inside.0;
     // SAFETY: the caller is the worker, running, inside.
-    unsafe { worker.leave(server, Kind::Wait, deadline) };
+    unsafe { worker.leave(server, EventKind::Wait, deadline) };
     !worker.node.take_timed_out()
 }
 
@@ -186,7 +186,7 @@ pub(crate) fn thread_ended() {
     match role() {
         Role::Plain => {}
         Role::Server(server) => unregister_server(server),
-        Role::Worker(worker, _) | Role::Blocked(worker) if worker.is_uth() => {
+        Role::Worker(worker, _) | Role::Blocked(worker) if worker.is_light() => {
             if let Some(uth) = uth::current() {
                 uth::die(uth.0, "ended the kernel thread that it ran on");
             }

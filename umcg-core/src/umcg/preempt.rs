@@ -43,11 +43,11 @@
 //! The frame's data about the kernel thread (signal mask, alternate stack, on riscv64 the thread
 //! pointer) is rewritten on the way back if the worker came to another kernel thread.
 
-use super::idle::Kind;
+use super::idle::EventKind;
 use super::server::Server;
 use super::tick::{self, AGAIN_VALUE, SIGNAL, Tick, errno_place, look_again, look_in, now};
 use super::worker::{Carrier, Inside, PREEMPT_WANTED, Worker};
-use super::{Caller, Role, caller, is_apart, is_storage_of, role_beneath, role_held};
+use super::{CallerRole, Role, caller, is_apart, is_storage_of, role_beneath, role_held};
 use crate::base::granted::Granted;
 use crate::os::guarded;
 use crate::os::signal::{self, Frame, callers};
@@ -111,7 +111,7 @@ pub(crate) fn carrying_thread(server: &'static Server) -> c_int {
 /// in one.
 #[cold]
 pub(crate) fn give_way() {
-    let Caller::Worker(inside, server) = caller() else {
+    let CallerRole::Worker(inside, server) = caller() else {
         return;
     };
     inside.0.critical.store(0, Relaxed);
@@ -130,7 +130,7 @@ pub(crate) fn give_way() {
         return look_in(tick, server.turns.load(Relaxed), 0);
     }
     // SAFETY: the caller is the worker, running, inside.
-    unsafe { inside.0.leave(server, Kind::Preempt, None) };
+    unsafe { inside.0.leave(server, EventKind::Preempt, None) };
 }
 
 /// Makes the server's flow look which runtimes there are. Returns whether others were `known`. This
@@ -297,7 +297,7 @@ fn was_due(tick: &Tick, turn: u64) -> bool {
 /// before the hold ends.
 fn preempt(inside: Inside, server: &'static Server, frame: &mut Frame, known: usize) -> bool {
     let worker = inside.0;
-    // A light worker shares errno with all workers that run on the server meanwhile.
+    // A sharing worker shares errno with all workers that run on the server meanwhile.
     // SAFETY: errno of the storage that this runs with.
     let errno = unsafe { *errno_place() };
     let tid = server.tick.tid.load(Relaxed);
@@ -306,7 +306,7 @@ fn preempt(inside: Inside, server: &'static Server, frame: &mut Frame, known: us
         !finds_runtimes(&inside, server, known) || !callers::is_in_runtime(frame, stack_of(worker));
     if leaves {
         // SAFETY: the caller is the worker, running, inside.
-        unsafe { worker.leave(server, Kind::Preempt, None) };
+        unsafe { worker.leave(server, EventKind::Preempt, None) };
     }
     let mask = signal::block(signal::only(SIGNAL));
     // SAFETY: as above, perhaps in another storage.

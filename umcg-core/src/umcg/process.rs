@@ -6,7 +6,7 @@ use super::{Owner, Role, WORKERS, group, helper, light, operation, role_held, se
 use super::{set_role, thread, tick};
 use crate::os::fork::Part;
 use crate::os::thread_end::{self, Room};
-use crate::uth::{self, overflow, record::Record};
+use crate::uth::{self, overflow, record::UthRecord};
 use rustix::io::Errno;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -31,7 +31,7 @@ pub(crate) fn watch_end() -> Result<(), Errno> {
 }
 
 /// An [`overflow::Running`].
-fn running() -> Option<*const Record> {
+fn running() -> Option<*const UthRecord> {
     match role_held() {
         Role::Worker(worker, _) | Role::Blocked(worker) => Some(worker.record.load(Relaxed)),
         Role::Plain | Role::Server(_) => None,

@@ -35,7 +35,7 @@ pub(crate) fn role() -> Role {
 
 /// Like [`Role`], but a running worker is inside the library from here on. So it stays with this
 /// server until it leaves.
-pub(crate) enum Caller {
+pub(crate) enum CallerRole {
     Server(&'static Server),
     Worker(Inside, &'static Server),
     /// A plain thread, or a worker in a blocking scope.
@@ -44,14 +44,14 @@ pub(crate) enum Caller {
 
 /// Returns the role and enters the library. Requires hold count 0: overwrites it.
 #[inline(always)]
-pub(crate) fn caller() -> Caller {
+pub(crate) fn caller() -> CallerRole {
     local::set_holds(1); // a server's count is 1 all the time
     match role_held() {
-        Role::Server(server) => Caller::Server(server),
-        Role::Worker(worker, server) => Caller::Worker(Inside(worker), server),
+        Role::Server(server) => CallerRole::Server(server),
+        Role::Worker(worker, server) => CallerRole::Worker(Inside(worker), server),
         Role::Plain | Role::Blocked(_) => {
             local::set_holds(0);
-            Caller::Neither
+            CallerRole::Neither
         }
     }
 }
@@ -59,9 +59,9 @@ pub(crate) fn caller() -> Caller {
 /// The caller's role, from the word of the thread-local storage it runs with. Preemption in the
 /// middle of this would mix two servers, so the caller holds, or is a signal handler.
 ///
-/// A light worker's server comes from that word, not from the worker. So the way back to the server
-/// depends on nothing that the server wrote just before, and the processor need not wait for such a
-/// store.
+/// A sharing worker's server comes from that word, not from the worker. So the way back to the
+/// server depends on nothing that the server wrote just before, and the processor need not wait for
+/// such a store.
 #[inline(always)]
 pub(crate) fn role_held() -> Role {
     role_of(local::task() as usize)

@@ -12,11 +12,11 @@
 //! has a futex.
 
 use super::group::{self, Group};
-use super::idle::{Kind, Seat};
+use super::idle::{EventKind, IdleSeat};
 use super::worker::{Carrier, Worker};
 use super::{home_of_storage, tick};
-use crate::base::apart;
 use crate::base::link::Link;
+use crate::base::page_offset;
 use crate::base::sync::{futex_wait, futex_wake};
 use crate::identity::Carrying;
 use crate::uth::{self, vp::Vp};
@@ -52,8 +52,8 @@ pub(crate) const PLAIN_WAIT: u8 = 7;
 
 impl Mail {
     #[inline(always)]
-    pub(crate) fn set(&self, kind: Kind, deadline: Option<u64>) {
-        if let (Kind::Wait, None) = (kind, deadline) {
+    pub(crate) fn set(&self, kind: EventKind, deadline: Option<u64>) {
+        if let (EventKind::Wait, None) = (kind, deadline) {
             return self.kind.store(PLAIN_WAIT, Relaxed);
         }
         self.kind.store(kind as u8, Relaxed);
@@ -94,22 +94,22 @@ impl Mail {
     }
 
     /// The event, and for WAIT the deadline. The letter is not SWITCH.
-    pub(crate) fn read(&self) -> (Kind, Option<u64>) {
+    pub(crate) fn read(&self) -> (EventKind, Option<u64>) {
         let deadline =
             || Some(self.deadline.load(Relaxed)).filter(|deadline| *deadline != u64::MAX);
         match self.kind.load(Relaxed) {
-            1 => (Kind::Block, None),
-            3 => (Kind::Wait, deadline()),
-            4 => (Kind::Exit, None),
-            6 => (Kind::Preempt, None),
-            _ => (Kind::Wait, None),
+            1 => (EventKind::Block, None),
+            3 => (EventKind::Wait, deadline()),
+            4 => (EventKind::Exit, None),
+            6 => (EventKind::Preempt, None),
+            _ => (EventKind::Wait, None),
         }
     }
 }
 
 #[repr(C)]
 pub(crate) struct Server {
-    /// First: see `apart`.
+    /// First: see `page_offset`.
     pub(crate) context: UnsafeCell<Context>,
     pub(crate) flow: UnsafeCell<Flow>,
     /// The worker that runs in its place.
@@ -123,7 +123,7 @@ pub(crate) struct Server {
     /// How many times a worker has begun to run here. By this the preemption tick sees that it is
     /// still the same turn.
     pub(crate) turns: AtomicU64,
-    pub(crate) seat: Seat,
+    pub(crate) seat: IdleSeat,
     pub(crate) tick: tick::Tick,
     carrying: Link<Carrying>,
     /// The virtual processor was made for the server, and ends with it.
@@ -160,7 +160,7 @@ impl Server {
                 posted: AtomicU32::new(0),
             },
             turns: AtomicU64::new(0),
-            seat: Seat::new(),
+            seat: IdleSeat::new(),
             tick: tick::Tick::new(),
             carrying: Link::none(),
             owns_vp: AtomicBool::new(false),
@@ -169,16 +169,17 @@ impl Server {
 
     /// Makes the calling kernel thread a server of this group, and a virtual processor if it is
     /// none yet.
-    pub(crate) fn make(group: &'static Group) -> Result<&'static Server, uth::Error> {
+    pub(crate) fn make(group: &'static Group) -> Result<&'static Server, uth::UthError> {
         let (vp, owns) = match Vp::here() {
             Some(vp) => (vp, false),
             None => {
                 uth::vp_init_with(None, uth::Method::Asm)?;
-                (Vp::here().ok_or(uth::Error::NoVp)?, true)
+                (Vp::here().ok_or(uth::UthError::NoVp)?, true)
             }
         };
         let spare = SPARE.lock().pop();
-        let server = spare.unwrap_or_else(|| apart::leak_at(apart::SERVER, Server::new()));
+        let server =
+            spare.unwrap_or_else(|| page_offset::leak_at(page_offset::SERVER, Server::new()));
         server.tp.store(umcg_context::thread_pointer(), Relaxed);
         // SAFETY: the descriptor is ours alone. Its last server may have been another kernel
         // thread's.
@@ -220,12 +221,12 @@ impl Server {
     /// Notes that `worker`, with this carrier, runs here from now on.
     #[inline(always)]
     pub(crate) fn begin(&'static self, worker: &'static Worker, carrier: Carrier) {
-        if carrier != Carrier::Light {
-            worker.server.set(Some(self)); // a light worker finds it in the storage that they share
+        if carrier != Carrier::Sharing {
+            worker.server.set(Some(self)); // a sharing worker finds it in its server's storage
         }
         self.current.publish(worker);
         self.turns.store(self.turns.load(Relaxed) + 1, Relaxed);
-        if matches!(carrier, Carrier::Light | Carrier::Owning) {
+        if matches!(carrier, Carrier::Sharing | Carrier::Owning) {
             // The worker is the uth that runs on the server's virtual processor.
             self.vp()
                 .current
@@ -255,9 +256,9 @@ impl Server {
             unsafe { self.attach_next() };
         }
         self.vp().current.store(me, Relaxed);
-        let left = self.current.get().unwrap_or(worker);
+        let departed = self.current.get().unwrap_or(worker);
         self.current.set(None);
-        (left, self.mail.kind.load(Relaxed) == PLAIN_WAIT)
+        (departed, self.mail.kind.load(Relaxed) == PLAIN_WAIT)
     }
 
     /// Lets `worker` run until a worker leaves.
@@ -267,8 +268,8 @@ impl Server {
     #[inline(always)]
     unsafe fn attach(&'static self, worker: &'static Worker) {
         match worker.carrier() {
-            Carrier::Light => {
-                self.begin(worker, Carrier::Light);
+            Carrier::Sharing => {
+                self.begin(worker, Carrier::Sharing);
                 // SAFETY: the worker is suspended, and ours.
                 unsafe { Flow::leave(self.flow.get(), worker.flow()) };
                 // SAFETY: as above.

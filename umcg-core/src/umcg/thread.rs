@@ -17,10 +17,10 @@
 //! sent to the worker's tid therefore waits until the worker is at home.
 
 use super::group::Group;
-use super::idle::{Kind, state};
+use super::idle::{EventKind, state};
 use super::worker::{Carrier, Home, Inside, Worker};
 use super::{Owner, Role, WORKERS, preempt, role, set_role, tick};
-use crate::base::apart;
+use crate::base::page_offset;
 use crate::identity;
 use crate::identity::{credentials, rseq};
 use crate::os::sanitizer::{self, Sanitizer};
@@ -31,7 +31,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::Ordering::*;
 use umcg_context::annotate;
 use umcg_context::lock::HoldLock;
-use umcg_context::stack::{self, Class, Stack};
+use umcg_context::stack::{self, SizeClass, Stack};
 
 /// Bytes of stack for the loop at home, and for signal handlers that glibc runs there.
 const HOME_STACK: usize = 32 << 10;
@@ -61,33 +61,34 @@ pub(crate) fn carrier() -> Carrier {
 
 /// The resources that a thread needs to become a worker. They are reserved before the thread
 /// exists, so the maker of the thread knows early whether it can become one.
-pub(crate) struct Reserved {
+pub(crate) struct Reservation {
     worker: Option<&'static Worker>,
     /// For the loop at home, if the worker has one.
     stack: Option<Stack>,
 }
 
-impl Reserved {
+impl Reservation {
     /// Reserves a descriptor and a stack.
-    pub(crate) fn new() -> Result<Reserved, Errno> {
+    pub(crate) fn new() -> Result<Reservation, Errno> {
         let stack = match carrier() {
             Carrier::Moving => Some(
-                stack::allocate(const { Class::for_size(HOME_STACK).unwrap() })
+                stack::allocate(const { SizeClass::for_size(HOME_STACK).unwrap() })
                     .map_err(|_| Errno::NOMEM)?,
             ),
             _ => None,
         };
         let spare = SPARE.lock().pop();
-        let worker =
-            spare.unwrap_or_else(|| apart::leak_at(apart::thread_worker(), Worker::with_home()));
-        Ok(Reserved {
+        let worker = spare.unwrap_or_else(|| {
+            page_offset::leak_at(page_offset::thread_worker(), Worker::with_home())
+        });
+        Ok(Reservation {
             worker: Some(worker),
             stack,
         })
     }
 }
 
-impl Drop for Reserved {
+impl Drop for Reservation {
     fn drop(&mut self) {
         if let Some(stack) = self.stack.take() {
             stack::release(stack);
@@ -101,7 +102,7 @@ impl Drop for Reserved {
 /// Makes the calling pthread a worker, with the resources reserved for it. Returns when a server
 /// runs it. `interval` is the default interval of the preemption tick.
 pub(crate) fn register(
-    mut reserved: Reserved,
+    mut reserved: Reservation,
     group: &'static Group,
     id: u64,
     interval: u64,
@@ -191,7 +192,7 @@ pub(crate) fn arrive(worker: &'static Worker) {
             unsafe { umcg_context::switch(worker.context.get(), home.context.get()) };
         }
         _ => {
-            worker.post(Kind::Wake, None);
+            worker.post(EventKind::Wake, None);
             worker.await_go();
         }
     }
@@ -211,7 +212,7 @@ unsafe extern "C" fn home_loop(worker: *mut ()) -> ! {
         std::process::abort()
     };
     loop {
-        worker.post(Kind::Wake, None);
+        worker.post(EventKind::Wake, None);
         worker.await_go();
         // SAFETY: the server that posted `go` saw the worker leave for here, and no other thread
         // may resume it.
@@ -229,11 +230,11 @@ pub(crate) fn unregister(worker: &'static Worker) {
     let inside = Inside::enter(worker);
     if let Role::Worker(_, server) = role() {
         // SAFETY: the caller is the worker, running, inside.
-        unsafe { worker.leave(server, Kind::Exit, None) };
+        unsafe { worker.leave(server, EventKind::Exit, None) };
         came_home(worker);
     } else {
         forget(worker);
-        worker.post(Kind::Exit, None);
+        worker.post(EventKind::Exit, None);
     }
     set_role(Owner::Nobody);
     drop(inside);

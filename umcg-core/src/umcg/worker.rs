@@ -4,7 +4,7 @@
 //!
 //! | carrier | its context | its thread-local storage | where it blocks |
 //! |---|---|---|---|
-//! | `Light` | on a pooled stack | that of the kernel thread that runs it | on a helper thread |
+//! | `Sharing` | on a pooled stack | that of the kernel thread that runs it | on a helper thread |
 //! | `Owning` | on a pooled stack | a [block](crate::storage) of its own | on a helper thread |
 //! | `Moving` | a pthread's, which moves to the server's kernel thread | its own, which moves along | on its home thread |
 //! | `Staying` | a pthread's, which stays where it is | its own | where it is |
@@ -25,13 +25,13 @@
 //! that uses the memory now.
 
 use super::group::Group;
-use super::idle::{Kind, Lists, Node, state};
+use super::idle::{EventKind, Lists, Node, state};
 use super::server::{Server, Switch};
 use super::{group, tick};
 use crate::base::link::Link;
 use crate::base::sync::{futex_wait, futex_wake};
 use crate::identity::credentials::Takeover;
-use crate::uth::record::Record;
+use crate::uth::record::UthRecord;
 use crate::uth::vp::Vp;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
@@ -44,7 +44,7 @@ use umcg_context::{Context, local};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Carrier {
-    Light,
+    Sharing,
     Moving,
     Staying,
     Owning,
@@ -72,7 +72,7 @@ pub(crate) struct Home {
     pub(crate) tick: tick::Tick,
 }
 
-/// A kernel thread that light and owning workers block on, as the workers see it.
+/// A kernel thread that light workers block on, as the workers see it.
 pub(crate) struct Helper {
     pub(crate) context: UnsafeCell<Context>,
     pub(crate) flow: UnsafeCell<Flow>,
@@ -98,10 +98,10 @@ pub(crate) struct Worker {
     /// The thread pointer to run it with; 0 for the server's.
     pub(crate) tp: AtomicUsize,
     /// The worker's uth; null if it is a thread.
-    pub(crate) record: AtomicPtr<Record>,
+    pub(crate) record: AtomicPtr<UthRecord>,
     /// The storage that an owning worker runs with.
     pub(crate) block: AtomicPtr<()>,
-    /// The helper that an owning worker blocks on. (A light worker finds it in the storage that
+    /// The helper that an owning worker blocks on. (A sharing worker finds it in the storage that
     /// they share.)
     pub(crate) helper: Link<Helper>,
     /// How many critical sections of its own it is in, plus [`PREEMPT_WANTED`].
@@ -173,7 +173,7 @@ impl Worker {
         tid: u32,
         id: u64,
         tp: usize,
-        record: *mut Record,
+        record: *mut UthRecord,
     ) {
         self.group.set(Some(group));
         self.server.set(None);
@@ -200,24 +200,24 @@ impl Worker {
     }
 
     /// Queues an event for the servers of its group. The worker no longer runs.
-    pub(crate) fn post(&'static self, kind: Kind, deadline: Option<u64>) {
+    pub(crate) fn post(&'static self, kind: EventKind, deadline: Option<u64>) {
         self.group().post(&self.node, kind, deadline);
     }
 
     #[inline(always)]
     pub(crate) fn carrier(&self) -> Carrier {
         match self.carrier.load(Relaxed) {
-            0 => Carrier::Light,
+            0 => Carrier::Sharing,
             1 => Carrier::Moving,
             2 => Carrier::Staying,
             _ => Carrier::Owning,
         }
     }
 
-    /// Whether it is a uth, and not a thread.
+    /// Whether it is a light worker, which is a uth and not a thread.
     #[inline(always)]
-    pub(crate) fn is_uth(&self) -> bool {
-        matches!(self.carrier(), Carrier::Light | Carrier::Owning)
+    pub(crate) fn is_light(&self) -> bool {
+        matches!(self.carrier(), Carrier::Sharing | Carrier::Owning)
     }
 
     /// The worker that a node is the first field of.
@@ -294,7 +294,7 @@ impl Worker {
     pub(crate) unsafe fn leave(
         &'static self,
         server: &'static Server,
-        kind: Kind,
+        kind: EventKind,
         deadline: Option<u64>,
     ) {
         server.mail.set(kind, deadline);
@@ -307,7 +307,7 @@ impl Worker {
     #[inline(always)]
     unsafe fn leave_with_letter(&'static self, server: &'static Server) {
         match self.carrier() {
-            Carrier::Light => {
+            Carrier::Sharing => {
                 // SAFETY: the server is suspended in `run`, on this kernel thread, and waits for
                 // this.
                 unsafe { Flow::leave(self.flow(), server.flow.get()) };
@@ -363,16 +363,16 @@ impl Worker {
         f: unsafe extern "C" fn(*mut ()),
         argument: *mut (),
     ) {
-        // Between two light workers the storage stays the server's.
-        if self.carrier() == Carrier::Light && next.carrier() == Carrier::Light {
-            server.begin(next, Carrier::Light);
+        // Between two sharing workers the storage stays the server's.
+        if self.carrier() == Carrier::Sharing && next.carrier() == Carrier::Sharing {
+            server.begin(next, Carrier::Sharing);
         } else if self.carrier() == Carrier::Staying || next.carrier() == Carrier::Staying {
             // SAFETY: passed on.
             return unsafe { self.leave_by_server(server, next, f, argument) };
         } else {
             let tp = match next.carrier() {
-                Carrier::Light => {
-                    server.begin(next, Carrier::Light);
+                Carrier::Sharing => {
+                    server.begin(next, Carrier::Sharing);
                     server.tp()
                 }
                 its => {
@@ -384,13 +384,14 @@ impl Worker {
             // before the switch.
             unsafe { umcg_context::set_thread_pointer(tp) };
         }
-        if annotate::ON && self.carrier() == Carrier::Light && next.carrier() == Carrier::Light {
+        if annotate::ON && self.carrier() == Carrier::Sharing && next.carrier() == Carrier::Sharing
+        {
             // SAFETY: `next` is suspended and claimed.
             unsafe { Flow::leave(self.flow(), next.flow()) };
         }
         // SAFETY: `next` is suspended and claimed; `f` runs once this context is saved.
         unsafe { umcg_context::switch_with(self.context.get(), next.context.get(), f, argument) };
-        if annotate::ON && self.carrier() == Carrier::Light {
+        if annotate::ON && self.carrier() == Carrier::Sharing {
             // SAFETY: back on the worker's stack.
             unsafe { Flow::arrive(self.flow()) };
         }
@@ -423,7 +424,7 @@ unsafe extern "C" fn publish(worker: *mut ()) {
     // SAFETY: `leave_to` passed a worker; descriptors are never freed.
     let worker: &'static Worker = unsafe { &*worker.cast::<Worker>() };
     let deadline = worker.deadline.load(Relaxed);
-    worker.post(Kind::Wait, (deadline != u64::MAX).then_some(deadline));
+    worker.post(EventKind::Wait, (deadline != u64::MAX).then_some(deadline));
 }
 
 /// A worker's time inside the library, in which it is not preempted.

@@ -6,12 +6,12 @@
 //! If the portable methods are left out of the build, no dispatch is left either.
 
 use super::method::Method;
-use super::record::{Record, state};
+use super::record::{UthRecord, state};
 use std::sync::atomic::Ordering::*;
 use umcg_context::annotate::Flow;
 
 /// Gives a kernel thread's flow the memory that `method` needs.
-pub(crate) fn prepare_native(record: &Record, method: Method) {
+pub(crate) fn prepare_native(record: &UthRecord, method: Method) {
     record.method.store(method as u8, Relaxed);
     #[cfg(feature = "portable")]
     if method != Method::Asm {
@@ -20,14 +20,14 @@ pub(crate) fn prepare_native(record: &Record, method: Method) {
 }
 
 /// Frees that memory.
-pub(crate) fn release_native(_record: &Record) {
+pub(crate) fn release_native(_record: &UthRecord) {
     #[cfg(feature = "portable")]
     portable::free(_record);
 }
 
 /// Gives a new uth the memory that its method needs.
 #[inline]
-pub(crate) fn prepare_record(_record: &Record) {
+pub(crate) fn prepare_record(_record: &UthRecord) {
     #[cfg(feature = "portable")]
     portable::place(_record);
 }
@@ -37,8 +37,8 @@ pub(crate) fn prepare_record(_record: &Record) {
 /// # Safety
 /// Nothing runs on its stack.
 #[inline(always)]
-pub(crate) unsafe fn prepare(record: &Record, driver: umcg_context::Entry) {
-    let arg = (record as *const Record).cast_mut().cast::<()>();
+pub(crate) unsafe fn prepare(record: &UthRecord, driver: umcg_context::EntryFn) {
+    let arg = (record as *const UthRecord).cast_mut().cast::<()>();
     #[cfg(feature = "portable")]
     if record.method.load(Relaxed) != Method::Asm as u8 {
         // SAFETY: passed on.
@@ -58,7 +58,7 @@ pub(crate) unsafe fn prepare(record: &Record, driver: umcg_context::Entry) {
 /// # Safety
 /// As `umcg_context::switch` for the contexts of both.
 #[inline(always)]
-pub(crate) unsafe fn switch(ready: u8, old: &Record, new: &Record) {
+pub(crate) unsafe fn switch(ready: u8, old: &UthRecord, new: &UthRecord) {
     #[cfg(feature = "portable")]
     if ready != state::READY + Method::Asm as u8 {
         // SAFETY: passed on.
@@ -78,7 +78,7 @@ pub(crate) unsafe fn switch(ready: u8, old: &Record, new: &Record) {
 /// # Safety
 /// As `umcg_context::resume`. `old` is the record of the caller, whose stack stays until the switch
 /// is done.
-pub(crate) unsafe fn resume(old: &Record, new: &Record) -> ! {
+pub(crate) unsafe fn resume(old: &UthRecord, new: &UthRecord) -> ! {
     #[cfg(feature = "portable")]
     if new.method.load(Relaxed) != Method::Asm as u8 {
         // SAFETY: passed on.
@@ -95,22 +95,22 @@ pub(crate) unsafe fn resume(old: &Record, new: &Record) -> ! {
 mod portable {
     use super::*;
     use std::ptr::null_mut;
-    use umcg_context::portable::{Mcsc, Method as _, PortableContext, Sjlj};
+    use umcg_context::portable::{Mcsc, PortableContext, Sjlj, SwitchMethod as _};
 
     const SJLJ: u8 = Method::Sjlj as u8;
 
-    fn context(record: &Record) -> *mut PortableContext {
+    fn context(record: &UthRecord) -> *mut PortableContext {
         record.portable.load(Relaxed).cast()
     }
 
-    pub(super) fn allocate(record: &Record) {
+    pub(super) fn allocate(record: &UthRecord) {
         record.portable.store(
             Box::into_raw(Box::new(PortableContext::empty())).cast(),
             Relaxed,
         );
     }
 
-    pub(super) fn free(record: &Record) {
+    pub(super) fn free(record: &UthRecord) {
         let context = record
             .portable
             .swap(null_mut(), Relaxed)
@@ -123,7 +123,7 @@ mod portable {
 
     /// Finds room below the record. If the last uth of a recycled stack had the same method, its
     /// data there is kept.
-    pub(super) fn place(record: &Record) {
+    pub(super) fn place(record: &UthRecord) {
         if record.method.load(Relaxed) == Method::Asm as u8 {
             return;
         }
@@ -133,7 +133,7 @@ mod portable {
 
     /// # Safety
     /// As `prepare` above; the record's method is a portable one.
-    pub(super) unsafe fn prepare(record: &Record, driver: umcg_context::Entry, arg: *mut ()) {
+    pub(super) unsafe fn prepare(record: &UthRecord, driver: umcg_context::EntryFn, arg: *mut ()) {
         let base = record.stack_base();
         let size = record.stack_top() as usize - base as usize;
         let method = record.method.load(Relaxed);
@@ -152,7 +152,7 @@ mod portable {
 
     /// # Safety
     /// As `switch` above; both are of this method.
-    pub(super) unsafe fn switch(method: u8, old: &Record, new: &Record) {
+    pub(super) unsafe fn switch(method: u8, old: &UthRecord, new: &UthRecord) {
         if method == SJLJ {
             // SAFETY: passed on.
             unsafe { Sjlj::switch(context(old), context(new)) }

@@ -6,7 +6,7 @@ use umcg_context::stack::StackError;
 /// Why a call on a uth or a virtual processor was refused. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Error {
+pub enum UthError {
     /// [`init`](super::init) has been called before.
     AlreadyInitialised,
     /// The calling kernel thread is no virtual processor.
@@ -36,44 +36,44 @@ pub enum Error {
     /// There is no stack.
     Stack(StackError),
     /// There is no thread-local storage for a worker.
-    Storage(storage::Error),
+    Storage(storage::StorageError),
     /// No memory for a descriptor.
     OutOfMemory,
 }
 
-impl std::fmt::Display for Error {
+impl std::fmt::Display for UthError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Error::AlreadyInitialised => "the library has been initialised before",
-            Error::NoVp => "this kernel thread is no virtual processor",
-            Error::AlreadyVp => "this kernel thread is a virtual processor already",
-            Error::RankTaken => "another kernel thread is the virtual processor of this rank",
-            Error::Running => "the uth is running",
-            Error::Finished => "the uth has finished",
-            Error::Discarded => "the uth was left by a switch that did not save it",
-            Error::Deleted => "the uth has been deleted",
-            Error::MethodMismatch => "the uth was made for another switch method",
-            Error::NotCurrent => "the uth to be saved does not run on this virtual processor",
-            Error::Native => "the uth stands for a kernel thread",
-            Error::Worker => "the uth is a worker's",
-            Error::MethodMissing => "the switch method is not part of this build",
-            Error::Stack(error) => return error.fmt(f),
-            Error::Storage(error) => return error.fmt(f),
-            Error::OutOfMemory => "no memory for a descriptor",
+            UthError::AlreadyInitialised => "the library has been initialised before",
+            UthError::NoVp => "this kernel thread is no virtual processor",
+            UthError::AlreadyVp => "this kernel thread is a virtual processor already",
+            UthError::RankTaken => "another kernel thread is the virtual processor of this rank",
+            UthError::Running => "the uth is running",
+            UthError::Finished => "the uth has finished",
+            UthError::Discarded => "the uth was left by a switch that did not save it",
+            UthError::Deleted => "the uth has been deleted",
+            UthError::MethodMismatch => "the uth was made for another switch method",
+            UthError::NotCurrent => "the uth to be saved does not run on this virtual processor",
+            UthError::Native => "the uth stands for a kernel thread",
+            UthError::Worker => "the uth is a worker's",
+            UthError::MethodMissing => "the switch method is not part of this build",
+            UthError::Stack(error) => return error.fmt(f),
+            UthError::Storage(error) => return error.fmt(f),
+            UthError::OutOfMemory => "no memory for a descriptor",
         })
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for UthError {}
 
-impl From<StackError> for Error {
+impl From<StackError> for UthError {
     fn from(error: StackError) -> Self {
-        Error::Stack(error)
+        UthError::Stack(error)
     }
 }
 
-impl From<storage::Error> for Error {
-    fn from(error: storage::Error) -> Self {
-        Error::Storage(error)
+impl From<storage::StorageError> for UthError {
+    fn from(error: storage::StorageError) -> Self {
+        UthError::Storage(error)
     }
 }

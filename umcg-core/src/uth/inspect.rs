@@ -15,7 +15,7 @@ pub(crate) unsafe fn inspect(
     context: *const Context,
     f: &mut dyn FnMut(),
 ) {
-    struct Call<'a> {
+    struct Inspection<'a> {
         f: &'a mut dyn FnMut(),
         flows: (*mut Flow, *mut Flow),
         back: *const Context,
@@ -23,7 +23,7 @@ pub(crate) unsafe fn inspect(
     }
     unsafe extern "C" fn run(call: *mut ()) {
         // SAFETY: `inspect` passed the call, and waits.
-        let call = unsafe { &mut *call.cast::<Call<'_>>() };
+        let call = unsafe { &mut *call.cast::<Inspection<'_>>() };
         // SAFETY: first thing on the stack of the suspended flow.
         unsafe { Flow::arrive(call.flows.1) };
         (call.f)();
@@ -35,7 +35,7 @@ pub(crate) unsafe fn inspect(
         unsafe { umcg_context::switch(&raw mut call.there, call.back) };
     }
     let mut back = Context::empty();
-    let mut call = Call {
+    let mut call = Inspection {
         f,
         flows,
         back: &raw const back,

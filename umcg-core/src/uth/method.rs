@@ -1,6 +1,6 @@
 //! The methods of switching, by their names.
 
-use super::Error;
+use super::UthError;
 
 /// How a virtual processor switches between uths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,11 +24,11 @@ impl Method {
         }
     }
 
-    pub(crate) fn check(self) -> Result<(), Error> {
+    pub(crate) fn check(self) -> Result<(), UthError> {
         if self == Method::Asm || cfg!(feature = "portable") {
             Ok(())
         } else {
-            Err(Error::MethodMissing)
+            Err(UthError::MethodMissing)
         }
     }
 }

@@ -21,24 +21,24 @@ pub(crate) mod overflow;
 pub(crate) mod record;
 pub(crate) mod vp;
 
-pub use error::Error;
+pub use error::UthError;
 pub use method::Method;
 pub use record::NAME_BYTES;
 
-use crate::os::boundary::{self, Left};
+use crate::os::boundary::{self, Departure};
 use crate::os::thread_end::{self, Room};
-use record::{Record, state};
+use record::{UthRecord, state};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::*};
 use umcg_context::annotate::Flow;
 use umcg_context::local::Hold;
-use umcg_context::stack::{self, Class, StackError};
+use umcg_context::stack::{self, SizeClass, StackError};
 use vp::Vp;
 
 /// The function of a uth. When it returns, the uth is finished and its virtual processor's own flow
 /// continues.
-pub type Entry = extern "C-unwind" fn(*mut c_void);
+pub type EntryFn = extern "C-unwind" fn(*mut c_void);
 
 /// The default stack size of uths, in bytes.
 pub const DEFAULT_STACK_SIZE: usize = 64 << 10;
@@ -59,7 +59,7 @@ pub enum Recycle {
 
 /// The paper's compile-time options, at run time.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct UthOptions {
     /// Bytes of stack; rounded up to a power of two of at least [`stack::MIN_SIZE`].
     pub stack_size: usize,
     /// How the stacks of deleted uths are recycled.
@@ -68,7 +68,7 @@ pub struct Options {
     pub method: Method,
 }
 
-impl Default for Options {
+impl Default for UthOptions {
     fn default() -> Self {
         Self {
             stack_size: DEFAULT_STACK_SIZE,
@@ -87,13 +87,13 @@ static METHOD: AtomicU8 = AtomicU8::new(Method::Asm as u8);
 /// one earlier sets the defaults with 128 KiB stacks.
 ///
 /// # Errors
-/// [`Error::AlreadyInitialised`]; [`Error::Stack`] for an impossible stack size;
-/// [`Error::MethodMissing`].
-pub fn init(options: Options) -> Result<(), Error> {
-    let class = Class::for_size(options.stack_size).ok_or(StackError::TooLarge)?;
+/// [`UthError::AlreadyInitialised`]; [`UthError::Stack`] for an impossible stack size;
+/// [`UthError::MethodMissing`].
+pub fn init(options: UthOptions) -> Result<(), UthError> {
+    let class = SizeClass::for_size(options.stack_size).ok_or(StackError::TooLarge)?;
     options.method.check()?;
     if INITIALISED.swap(true, Relaxed) {
-        return Err(Error::AlreadyInitialised);
+        return Err(UthError::AlreadyInitialised);
     }
     STACK_SIZE.store(class.size(), Relaxed);
     RECYCLE.store(options.recycle as u8, Relaxed);
@@ -101,18 +101,18 @@ pub fn init(options: Options) -> Result<(), Error> {
     Ok(())
 }
 
-fn default_class() -> Class {
-    const DEFAULT: Class = Class::for_size(DEFAULT_STACK_SIZE).unwrap();
+fn default_class() -> SizeClass {
+    const DEFAULT: SizeClass = SizeClass::for_size(DEFAULT_STACK_SIZE).unwrap();
     // A size that `init` has checked.
-    Class::for_size(STACK_SIZE.load(Relaxed)).unwrap_or(DEFAULT)
+    SizeClass::for_size(STACK_SIZE.load(Relaxed)).unwrap_or(DEFAULT)
 }
 
 /// Makes the calling kernel thread the virtual processor of this rank, or of the lowest free one.
 /// Returns the rank.
 ///
 /// # Errors
-/// [`Error::AlreadyVp`], [`Error::RankTaken`], [`Error::OutOfMemory`].
-pub fn vp_init(rank: Option<u32>) -> Result<u32, Error> {
+/// [`UthError::AlreadyVp`], [`UthError::RankTaken`], [`UthError::OutOfMemory`].
+pub fn vp_init(rank: Option<u32>) -> Result<u32, UthError> {
     vp_init_with(rank, Method::from_u8(METHOD.load(Relaxed)))
 }
 
@@ -120,21 +120,21 @@ pub fn vp_init(rank: Option<u32>) -> Result<u32, Error> {
 /// method only.
 ///
 /// # Errors
-/// As [`vp_init`]; [`Error::MethodMissing`].
-pub fn vp_init_with(rank: Option<u32>, method: Method) -> Result<u32, Error> {
+/// As [`vp_init`]; [`UthError::MethodMissing`].
+pub fn vp_init_with(rank: Option<u32>, method: Method) -> Result<u32, UthError> {
     method.check()?;
     if !INITIALISED.load(Relaxed) {
         // A lost race is fine: another thread has initialised the library then.
-        let _ = init(Options {
+        let _ = init(UthOptions {
             stack_size: IMPLICIT_STACK_SIZE,
-            ..Options::default()
+            ..UthOptions::default()
         });
     }
     if Vp::here().is_some() {
-        return Err(Error::AlreadyVp);
+        return Err(UthError::AlreadyVp);
     }
     if !thread_end::watch(Room::Uth, thread_ended) || fork::install().is_err() {
-        return Err(Error::OutOfMemory);
+        return Err(UthError::OutOfMemory);
     }
     let vp = Vp::init(rank, method, dispatch::prepare_native)?;
     overflow::install();
@@ -145,23 +145,23 @@ pub fn vp_init_with(rank: Option<u32>, method: Method) -> Result<u32, Error> {
 /// Makes the calling kernel thread a plain thread again. Its end does the same.
 ///
 /// # Errors
-/// [`Error::NoVp`]; [`Error::NotCurrent`] when called by a uth.
-pub fn vp_exit() -> Result<(), Error> {
+/// [`UthError::NoVp`]; [`UthError::NotCurrent`] when called by a uth.
+pub fn vp_exit() -> Result<(), UthError> {
     Vp::exit(dispatch::release_native)
 }
 
 /// The rank of the virtual processor that the caller runs on.
 ///
 /// # Errors
-/// [`Error::NoVp`].
-pub fn vpid() -> Result<u32, Error> {
-    Vp::here().map(Vp::rank).ok_or(Error::NoVp)
+/// [`UthError::NoVp`].
+pub fn vpid() -> Result<u32, UthError> {
+    Vp::here().map(Vp::rank).ok_or(UthError::NoVp)
 }
 
 /// A uth: a name for it, not the right to it. Any copy may outlive the uth. Using such a copy gives
 /// an error, or reaches the uth that lives in the same place by then.
 #[derive(Clone, Copy)]
-pub struct Uth(pub(crate) &'static Record);
+pub struct Uth(pub(crate) &'static UthRecord);
 
 impl PartialEq for Uth {
     fn eq(&self, other: &Uth) -> bool {
@@ -207,7 +207,7 @@ impl Uth {
 
     /// The address that identifies it, as C sees it.
     pub fn as_ptr(self) -> *mut c_void {
-        (self.0 as *const Record).cast_mut().cast()
+        (self.0 as *const UthRecord).cast_mut().cast()
     }
 
     /// The uth that [`Uth::as_ptr`] gave; none for null.
@@ -217,13 +217,13 @@ impl Uth {
     #[inline]
     pub unsafe fn from_ptr(pointer: *mut c_void) -> Option<Uth> {
         // SAFETY: records are never unmapped.
-        unsafe { pointer.cast::<Record>().as_ref() }.map(Uth)
+        unsafe { pointer.cast::<UthRecord>().as_ref() }.map(Uth)
     }
 }
 
 /// How to make a uth.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Attr<'a> {
+pub struct UthAttr<'a> {
     /// Bytes of stack; 0 for the size given to [`init`].
     pub stack_size: usize,
     /// Its name; may be empty.
@@ -234,11 +234,11 @@ pub struct Attr<'a> {
 /// method of the caller's virtual processor.
 ///
 /// # Errors
-/// [`Error::NoVp`]; [`Error::Stack`] when there is no memory for the stack.
+/// [`UthError::NoVp`]; [`UthError::Stack`] when there is no memory for the stack.
 #[inline]
-pub fn create(entry: Entry, arg: *mut c_void) -> Result<Uth, Error> {
+pub fn create(entry: EntryFn, arg: *mut c_void) -> Result<Uth, UthError> {
     let _hold = Hold::begin(); // otherwise preemption would leave us with another thread's pool
-    let vp = Vp::here().ok_or(Error::NoVp)?;
+    let vp = Vp::here().ok_or(UthError::NoVp)?;
     let record = make(Some(vp), default_class(), vp.method())?;
     record.vp.store((vp as *const Vp).cast_mut(), Relaxed);
     record.set_entry(entry, arg);
@@ -251,9 +251,9 @@ pub fn create(entry: Entry, arg: *mut c_void) -> Result<Uth, Error> {
 ///
 /// # Errors
 /// As [`create`].
-pub fn create_with(attr: &Attr<'_>, entry: Entry, arg: *mut c_void) -> Result<Uth, Error> {
+pub fn create_with(attr: &UthAttr<'_>, entry: EntryFn, arg: *mut c_void) -> Result<Uth, UthError> {
     let _hold = Hold::begin(); // as in `create`
-    let vp = Vp::here().ok_or(Error::NoVp)?;
+    let vp = Vp::here().ok_or(UthError::NoVp)?;
     let record = make(Some(vp), class_for(attr.stack_size)?, vp.method())?;
     record.set_name(attr.name);
     record.set_entry(entry, arg);
@@ -263,10 +263,10 @@ pub fn create_with(attr: &Attr<'_>, entry: Entry, arg: *mut c_void) -> Result<Ut
 }
 
 /// The class for so many bytes; 0 for the size given to `init`.
-pub(crate) fn class_for(stack_size: usize) -> Result<Class, Error> {
+pub(crate) fn class_for(stack_size: usize) -> Result<SizeClass, UthError> {
     match stack_size {
         0 => Ok(default_class()),
-        size => Ok(Class::for_size(size).ok_or(StackError::TooLarge)?),
+        size => Ok(SizeClass::for_size(size).ok_or(StackError::TooLarge)?),
     }
 }
 
@@ -274,14 +274,14 @@ pub(crate) fn class_for(stack_size: usize) -> Result<Class, Error> {
 #[inline]
 pub(crate) fn make(
     vp: Option<&Vp>,
-    class: Class,
+    class: SizeClass,
     method: Method,
-) -> Result<&'static Record, Error> {
+) -> Result<&'static UthRecord, UthError> {
     let stack = match (vp, RECYCLE.load(Relaxed)) {
         (Some(vp), r) if r == Recycle::PerVp as u8 => vp.take_stack(class)?,
         _ => stack::allocate(class)?,
     };
-    let record = Record::place(stack, method);
+    let record = UthRecord::place(stack, method);
     dispatch::prepare_record(record);
     Ok(record)
 }
@@ -291,7 +291,7 @@ pub(crate) fn make(
 /// # Safety
 /// Nothing runs on its stack.
 #[inline]
-pub(crate) unsafe fn start_driver(record: &'static Record, driver: umcg_context::Entry) {
+pub(crate) unsafe fn start_driver(record: &'static UthRecord, driver: umcg_context::EntryFn) {
     // SAFETY: passed on.
     unsafe { dispatch::prepare(record, driver) };
     record
@@ -307,13 +307,13 @@ pub(crate) unsafe fn start_driver(record: &'static Record, driver: umcg_context:
 /// Makes a uth ready to run another function from its beginning, on the stack it has.
 ///
 /// # Errors
-/// [`Error::Running`], [`Error::Deleted`], [`Error::Native`], [`Error::Worker`].
+/// [`UthError::Running`], [`UthError::Deleted`], [`UthError::Native`], [`UthError::Worker`].
 ///
 /// # Safety
 /// The uth is not about to run elsewhere. Values that its frames own are leaked: the frames are not
 /// unwound.
 #[inline]
-pub unsafe fn reinit(uth: Uth, entry: Entry, arg: *mut c_void) -> Result<(), Error> {
+pub unsafe fn reinit(uth: Uth, entry: EntryFn, arg: *mut c_void) -> Result<(), UthError> {
     check_idle(uth.0)?;
     uth.0.set_entry(entry, arg);
     // SAFETY: it is not running, and the caller rules out that it begins to.
@@ -324,12 +324,12 @@ pub unsafe fn reinit(uth: Uth, entry: Entry, arg: *mut c_void) -> Result<(), Err
 /// Ends a uth that does not run, and recycles its stack.
 ///
 /// # Errors
-/// [`Error::Running`], [`Error::Deleted`], [`Error::Native`], [`Error::Worker`].
+/// [`UthError::Running`], [`UthError::Deleted`], [`UthError::Native`], [`UthError::Worker`].
 ///
 /// # Safety
 /// As [`reinit`].
 #[inline]
-pub unsafe fn delete(uth: Uth) -> Result<(), Error> {
+pub unsafe fn delete(uth: Uth) -> Result<(), UthError> {
     check_idle(uth.0)?;
     let _hold = Hold::begin(); // as in `create`
     // SAFETY: as `reinit`.
@@ -342,7 +342,7 @@ pub unsafe fn delete(uth: Uth) -> Result<(), Error> {
 /// # Safety
 /// Nothing runs on its stack, now or later.
 #[inline]
-pub(crate) unsafe fn discard(vp: Option<&Vp>, record: &Record) {
+pub(crate) unsafe fn discard(vp: Option<&Vp>, record: &UthRecord) {
     record.retire(state::DELETED);
     // SAFETY: passed on. No other thread has it.
     unsafe { &mut *record.flow.get() }.end();
@@ -358,12 +358,12 @@ pub(crate) unsafe fn discard(vp: Option<&Vp>, record: &Record) {
 }
 
 #[inline]
-fn check_idle(record: &Record) -> Result<(), Error> {
+fn check_idle(record: &UthRecord) -> Result<(), UthError> {
     match record.state.load(Relaxed) {
-        state::DELETED => Err(Error::Deleted),
-        state::WORKER => Err(Error::Worker),
-        _ if record.is_native() => Err(Error::Native),
-        _ if record.is_running() => Err(Error::Running),
+        state::DELETED => Err(UthError::Deleted),
+        state::WORKER => Err(UthError::Worker),
+        _ if record.is_native() => Err(UthError::Native),
+        _ if record.is_running() => Err(UthError::Running),
         _ => Ok(()),
     }
 }
@@ -389,19 +389,19 @@ pub fn current_on(rank: u32) -> Option<Uth> {
 /// returns only with an error.
 ///
 /// # Errors
-/// [`Error::NoVp`], [`Error::NotCurrent`]; [`Error::Running`] (also for `new` = `old`),
-/// [`Error::Finished`], [`Error::Discarded`], [`Error::Deleted`], [`Error::MethodMismatch`],
-/// [`Error::Native`] for a `new` that cannot run here; [`Error::Worker`] when either is a light
-/// worker's.
+/// [`UthError::NoVp`], [`UthError::NotCurrent`]; [`UthError::Running`] (also for `new` = `old`),
+/// [`UthError::Finished`], [`UthError::Discarded`], [`UthError::Deleted`],
+/// [`UthError::MethodMismatch`], [`UthError::Native`] for a `new` that cannot run here;
+/// [`UthError::Worker`] when either is a light worker's.
 ///
 /// # Safety
 /// `old` does not run on another virtual processor just now. With debug assertions that is
-/// [`Error::NotCurrent`]; without, it is not noticed, as the check would make each switch 5 %
+/// [`UthError::NotCurrent`]; without, it is not noticed, as the check would make each switch 5 %
 /// slower. No other virtual processor switches to `new` at the same time. The caller holds no
 /// reference into thread-local storage across the call if the uth may continue on another virtual
 /// processor. Without `old`, values that the caller's frames own are leaked.
 #[inline]
-pub unsafe fn switch_to(old: Option<Uth>, new: Uth) -> Result<(), Error> {
+pub unsafe fn switch_to(old: Option<Uth>, new: Uth) -> Result<(), UthError> {
     let Some(old) = old else {
         // SAFETY: passed on.
         return unsafe { switch_checked(None, new) };
@@ -423,7 +423,7 @@ pub unsafe fn switch_to(old: Option<Uth>, new: Uth) -> Result<(), Error> {
         return unsafe { switch_checked(Some(old), new) };
     }
     here.current
-        .store((new.0 as *const Record).cast_mut(), Relaxed);
+        .store((new.0 as *const UthRecord).cast_mut(), Relaxed);
     // SAFETY: `new` is suspended, as was just checked and the caller vouches for; `old` is the
     // caller, so its context is its own.
     unsafe { Flow::leave(old.0.flow.get(), new.0.flow.get()) };
@@ -441,7 +441,7 @@ pub unsafe fn switch_to(old: Option<Uth>, new: Uth) -> Result<(), Error> {
 ///
 /// # Safety
 /// As [`switch_to`], and `rank` is that of the caller's virtual processor.
-pub unsafe fn switch_to_on(rank: u32, old: Option<Uth>, new: Uth) -> Result<(), Error> {
+pub unsafe fn switch_to_on(rank: u32, old: Option<Uth>, new: Uth) -> Result<(), UthError> {
     // SAFETY: passed on.
     unsafe { switch_on(Vp::of_rank(rank), old, new) }
 }
@@ -452,7 +452,7 @@ pub unsafe fn switch_to_on(rank: u32, old: Option<Uth>, new: Uth) -> Result<(), 
 /// As [`switch_to`].
 #[cold]
 #[inline(never)]
-unsafe fn switch_checked(old: Option<Uth>, new: Uth) -> Result<(), Error> {
+unsafe fn switch_checked(old: Option<Uth>, new: Uth) -> Result<(), UthError> {
     // SAFETY: passed on.
     unsafe { switch_on(Vp::here(), old, new) }
 }
@@ -462,15 +462,15 @@ unsafe fn switch_checked(old: Option<Uth>, new: Uth) -> Result<(), Error> {
 ///
 /// # Safety
 /// As [`switch_to`]; `vp` is the caller's.
-unsafe fn switch_on(vp: Option<&'static Vp>, old: Option<Uth>, new: Uth) -> Result<(), Error> {
-    let vp = vp.ok_or(Error::NoVp)?;
+unsafe fn switch_on(vp: Option<&'static Vp>, old: Option<Uth>, new: Uth) -> Result<(), UthError> {
+    let vp = vp.ok_or(UthError::NoVp)?;
     let Some(old) = old else {
         // SAFETY: passed on.
         return Err(unsafe { abandon(vp, new) });
     };
     check_switch(vp, old.0, new.0)?;
     vp.current
-        .store((new.0 as *const Record).cast_mut(), Relaxed);
+        .store((new.0 as *const UthRecord).cast_mut(), Relaxed);
     // SAFETY: `new` is suspended, as was just checked and the caller vouches for; `old` is the
     // caller, so its context is its own.
     unsafe { dispatch::switch(vp.ready.load(Relaxed), old.0, new.0) };
@@ -482,7 +482,7 @@ unsafe fn switch_on(vp: Option<&'static Vp>, old: Option<Uth>, new: Uth) -> Resu
 /// # Safety
 /// As [`switch_to`]; `vp` is the caller's.
 #[cold]
-unsafe fn abandon(vp: &'static Vp, new: Uth) -> Error {
+unsafe fn abandon(vp: &'static Vp, new: Uth) -> UthError {
     // SAFETY: `current` is set while a processor exists.
     let caller = unsafe { &*vp.current.load(Relaxed) };
     if let Err(error) = check_switch(vp, caller, new.0) {
@@ -490,27 +490,27 @@ unsafe fn abandon(vp: &'static Vp, new: Uth) -> Error {
     }
     caller.retire(state::DISCARDED);
     vp.current
-        .store((new.0 as *const Record).cast_mut(), Relaxed);
+        .store((new.0 as *const UthRecord).cast_mut(), Relaxed);
     // SAFETY: `new` is suspended, as was checked and the caller vouches for.
     unsafe { dispatch::resume(caller, new.0) }
 }
 
 /// Whether `vp` can switch from `old` to `new`. If so, notes `new` as its own.
 #[cold]
-fn check_switch(vp: &'static Vp, old: &Record, new: &Record) -> Result<(), Error> {
+fn check_switch(vp: &'static Vp, old: &UthRecord, new: &UthRecord) -> Result<(), UthError> {
     if !std::ptr::eq(vp.current.load(Relaxed), old) {
-        return Err(Error::NotCurrent);
+        return Err(UthError::NotCurrent);
     }
     let state = new.state.load(Relaxed);
     match state {
-        state::DELETED => return Err(Error::Deleted),
-        state::FINISHED => return Err(Error::Finished),
-        state::DISCARDED => return Err(Error::Discarded),
-        state::WORKER => return Err(Error::Worker),
-        _ if old.state.load(Relaxed) == state::WORKER => return Err(Error::Worker),
-        _ if new.is_running() => return Err(Error::Running),
-        _ if new.is_native() && !std::ptr::eq(new, &vp.native) => return Err(Error::Native),
-        _ if state != vp.ready.load(Relaxed) => return Err(Error::MethodMismatch),
+        state::DELETED => return Err(UthError::Deleted),
+        state::FINISHED => return Err(UthError::Finished),
+        state::DISCARDED => return Err(UthError::Discarded),
+        state::WORKER => return Err(UthError::Worker),
+        _ if old.state.load(Relaxed) == state::WORKER => return Err(UthError::Worker),
+        _ if new.is_running() => return Err(UthError::Running),
+        _ if new.is_native() && !std::ptr::eq(new, &vp.native) => return Err(UthError::Native),
+        _ if state != vp.ready.load(Relaxed) => return Err(UthError::MethodMismatch),
         _ => {}
     }
     new.belongs_to(vp);
@@ -525,15 +525,17 @@ fn check_switch(vp: &'static Vp, old: &Record, new: &Record) -> Result<(), Error
 ///
 /// # Safety
 /// As [`switch_to`]; `f` does not switch.
-pub unsafe fn inspect(uth: Uth, f: &mut dyn FnMut()) -> Result<(), Error> {
-    let vp = Vp::here().ok_or(Error::NoVp)?;
+pub unsafe fn inspect(uth: Uth, f: &mut dyn FnMut()) -> Result<(), UthError> {
+    let vp = Vp::here().ok_or(UthError::NoVp)?;
     match uth.0.state.load(Relaxed) {
-        state::DELETED => return Err(Error::Deleted),
-        state::FINISHED => return Err(Error::Finished),
-        state::DISCARDED => return Err(Error::Discarded),
-        state::WORKER => return Err(Error::Worker),
-        _ if uth.0.is_running() => return Err(Error::Running),
-        _ if uth.0.method.load(Relaxed) != Method::Asm as u8 => return Err(Error::MethodMismatch),
+        state::DELETED => return Err(UthError::Deleted),
+        state::FINISHED => return Err(UthError::Finished),
+        state::DISCARDED => return Err(UthError::Discarded),
+        state::WORKER => return Err(UthError::Worker),
+        _ if uth.0.is_running() => return Err(UthError::Running),
+        _ if uth.0.method.load(Relaxed) != Method::Asm as u8 => {
+            return Err(UthError::MethodMismatch);
+        }
         _ => {}
     }
     // SAFETY: `current` is set while a processor exists.
@@ -546,7 +548,7 @@ pub unsafe fn inspect(uth: Uth, f: &mut dyn FnMut()) -> Result<(), Error> {
 /// The first frame of a uth: runs its function, and ends it.
 unsafe extern "C" fn driver(record: *mut ()) -> ! {
     // SAFETY: `start_driver` passed the record.
-    let record = unsafe { &*record.cast::<Record>() };
+    let record = unsafe { &*record.cast::<UthRecord>() };
     // SAFETY: first thing on the new stack.
     unsafe { Flow::arrive(record.flow.get()) };
     if let Some(entry) = record.entry() {
@@ -557,39 +559,39 @@ unsafe extern "C" fn driver(record: *mut ()) -> ! {
 }
 
 /// Calls `f`; an exception that would leave it ends the process with the name of the uth.
-pub(crate) fn bounded(record: &Record, f: impl FnOnce()) {
-    boundary::call(f, |left| match left {
-        Left::Exception => crate::say(format_args!(
+pub(crate) fn bounded(record: &UthRecord, f: impl FnOnce()) {
+    boundary::call(f, |departure| match departure {
+        Departure::Exception => crate::say(format_args!(
             "{}",
             about(record, "was left by an exception of another language")
         )),
-        Left::Forced => die(record, &format!("was left by {}", boundary::FORCED)),
+        Departure::Forced => die(record, &format!("was left by {}", boundary::FORCED)),
     });
 }
 
 /// Calls `f`; a panic that would leave it ends the process with the name of the uth.
-pub(crate) fn caught(record: &Record, f: impl FnOnce()) {
+pub(crate) fn caught(record: &UthRecord, f: impl FnOnce()) {
     if catch_unwind(AssertUnwindSafe(f)).is_err() {
         die(record, "panicked");
     }
 }
 
 /// Ends the process with a message about a uth.
-pub(crate) fn die(record: &Record, what: &str) -> ! {
+pub(crate) fn die(record: &UthRecord, what: &str) -> ! {
     crate::fatal(format_args!("{}", about(record, what)))
 }
 
-fn about(record: &Record, what: &str) -> String {
+fn about(record: &UthRecord, what: &str) -> String {
     let (name, len) = record.name();
     let kind = record.kind();
     match &name[..len] {
-        [] => format!("{kind} {:p} {what}", record as *const Record),
+        [] => format!("{kind} {:p} {what}", record as *const UthRecord),
         name => format!("{kind} `{}` {what}", String::from_utf8_lossy(name)),
     }
 }
 
 /// Ends the running uth: the processor's own flow continues.
-fn finish(record: &Record) -> ! {
+fn finish(record: &UthRecord) -> ! {
     // SAFETY: set when the uth was switched to; descriptors are never freed.
     let vp = unsafe { &*record.vp.load(Relaxed) };
     if vp.native.state.load(Relaxed) != vp.ready.load(Relaxed) {
@@ -607,7 +609,8 @@ fn finish(record: &Record) -> ! {
 
 /// Called when the calling thread ends.
 pub(crate) fn thread_ended() {
-    if let (Err(Error::NotCurrent), Some(uth)) = (Vp::exit(dispatch::release_native), current()) {
+    if let (Err(UthError::NotCurrent), Some(uth)) = (Vp::exit(dispatch::release_native), current())
+    {
         die(uth.0, "ended its virtual processor's kernel thread");
     }
 }

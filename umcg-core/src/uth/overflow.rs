@@ -14,10 +14,10 @@
 //! room for little more than the kernel's part. So the backtrace has a stack of its own, which was
 //! made beforehand. It serves the first overflow, which ends the process.
 
-use super::record::{self, Record};
+use super::record::{self, UthRecord};
 use super::vp::Vp;
 use crate::os::signal::{self, Frame, Handler};
-use crate::os::unwinder::{Caller, each_caller};
+use crate::os::unwinder::{StackFrame, each_caller};
 use crate::os::{elsewhere, fault, symbols};
 use std::ffi::c_void;
 use std::fmt::Write as _;
@@ -25,7 +25,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 use std::sync::{Once, OnceLock};
 use umcg_context::guard;
-use umcg_context::stack::{self, Class, Place};
+use umcg_context::stack::{self, SizeClass, StackLocation};
 
 /// The largest distance between the stack pointer and a frame's first access below it: the red
 /// zone, a push.
@@ -34,8 +34,8 @@ const NEAR: usize = 4096;
 const LARGEST_FRAME: usize = 64 << 20;
 
 /// A fault that is an overflow, or looks like one.
-struct Overflow {
-    place: Place,
+struct StackOverflow {
+    place: StackLocation,
     /// How far below the stack the frame reaches, if it was beyond the guard.
     beyond: Option<usize>,
     /// No flow that runs here can overflow that stack.
@@ -44,13 +44,13 @@ struct Overflow {
 
 /// Returns the record of the worker that runs here: null if the worker has none; `None` for no
 /// worker.
-pub(crate) type Running = fn() -> Option<*const Record>;
+pub(crate) type FindRunning = fn() -> Option<*const UthRecord>;
 
-static RUNNING: OnceLock<Running> = OnceLock::new();
+static RUNNING: OnceLock<FindRunning> = OnceLock::new();
 
 /// Sets the function by which the handler asks which worker's stack the calling kernel thread runs
 /// on.
-pub(crate) fn ask_of(running: Running) {
+pub(crate) fn ask_of(running: FindRunning) {
     RUNNING.get_or_init(|| running);
 }
 
@@ -88,7 +88,7 @@ fn judge(address: usize, frame: &Frame, handler: &Handler) -> bool {
 }
 
 /// Whether a fault at `address` is an overflow. Async-signal-safe.
-fn look(address: usize, stack_pointer: usize, is_on_signal_stack: bool) -> Option<Overflow> {
+fn look(address: usize, stack_pointer: usize, is_on_signal_stack: bool) -> Option<StackOverflow> {
     let touched = stack::find(address).filter(|place| place.in_guard);
     if let Some(own) = running_stack().and_then(|base| stack::find(base.addr())) {
         let base = own.base.addr();
@@ -96,14 +96,14 @@ fn look(address: usize, stack_pointer: usize, is_on_signal_stack: bool) -> Optio
             stack_pointer < base && base - stack_pointer < LARGEST_FRAME && !is_on_signal_stack;
         let is_near = address < base && address >= stack_pointer.saturating_sub(NEAR);
         if touched.is_some_and(|place| place.base == own.base) {
-            return Some(Overflow {
+            return Some(StackOverflow {
                 place: own,
                 beyond: None,
                 is_stray: false,
             });
         }
         if is_below && is_near {
-            return Some(Overflow {
+            return Some(StackOverflow {
                 place: own,
                 beyond: Some(base - address),
                 is_stray: false,
@@ -112,7 +112,7 @@ fn look(address: usize, stack_pointer: usize, is_on_signal_stack: bool) -> Optio
     }
     let place = touched?;
     let is_own = stack::find(stack_pointer).is_some_and(|own| own.base == place.base);
-    Some(Overflow {
+    Some(StackOverflow {
         place,
         beyond: None,
         is_stray: !is_own,
@@ -164,14 +164,14 @@ fn say(words: std::fmt::Arguments<'_>) {
     };
 }
 
-impl Overflow {
+impl StackOverflow {
     /// Reports on standard error which stack it is. Async-signal-safe.
     fn report(&self) {
         // SAFETY: the top of a stack, which was cut.
-        let record = unsafe { Record::at_top(stack::top_of(self.place.base, self.place.class)) };
+        let record = unsafe { UthRecord::at_top(stack::top_of(self.place.base, self.place.class)) };
         let (bytes, len) = record.name();
         let name = std::str::from_utf8(&bytes[..len]).unwrap_or("?");
-        let flow = Flow { record, name };
+        let flow = FlowName { record, name };
         let kib = self.place.class.size() >> 10;
         match self.beyond {
             _ if self.is_stray => say(format_args!(
@@ -191,12 +191,12 @@ impl Overflow {
 }
 
 /// The name of a worker or uth in messages.
-struct Flow<'a> {
-    record: &'a Record,
+struct FlowName<'a> {
+    record: &'a UthRecord,
     name: &'a str,
 }
 
-impl std::fmt::Display for Flow<'_> {
+impl std::fmt::Display for FlowName<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.name {
             "" => write!(f, "{} {:p}", self.record.kind(), self.record),
@@ -219,7 +219,7 @@ struct Frames {
 }
 
 impl Frames {
-    fn add(&mut self, Caller { pc, .. }: Caller) -> ControlFlow<()> {
+    fn add(&mut self, StackFrame { pc, .. }: StackFrame) -> ControlFlow<()> {
         if self.count == 0 && pc != self.fault {
             return ControlFlow::Continue(());
         }
@@ -241,7 +241,7 @@ static REPORT_STACK: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Makes a stack for the backtrace of an overflow. Without that stack there is no backtrace.
 fn prepare() {
-    const CLASS: Class = Class::for_size(64 << 10).unwrap();
+    const CLASS: SizeClass = SizeClass::for_size(64 << 10).unwrap();
     let Ok(stack) = stack::allocate(CLASS) else {
         return;
     };

@@ -1,7 +1,7 @@
 //! The descriptor of a uth, which lives at the top of its own stack, and the states of a uth.
 //!
 //! ```text
-//!   … frames | portable context, if the method needs one | extension | Record (two cache lines) | top
+//!   … frames | portable context, if the method needs one | extension | UthRecord (two cache lines) | top
 //! ```
 //!
 //! Stacks are never unmapped, so a record is readable for ever. A stale [`Uth`] finds the state of
@@ -17,14 +17,14 @@
 //! | `link` | the stack pool, while the uth is deleted |
 
 use super::vp::Vp;
-use super::{Entry, Method};
+use super::{EntryFn, Method};
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering::*};
 use umcg_context::Context;
 use umcg_context::annotate::Flow;
-use umcg_context::stack::{Class, Stack};
+use umcg_context::stack::{SizeClass, Stack};
 
 /// Whether a uth has a flow that can run. A zeroed record is `DELETED`. The `READY` states contain
 /// the method too, so that one comparison checks both.
@@ -51,17 +51,17 @@ pub(crate) const EXTENSION_BYTES: usize = 512;
 /// method left below no longer counts.
 pub(crate) fn frames_begin(stack: &Stack) -> *mut u8 {
     // SAFETY: the top of a stack.
-    unsafe { Record::at_top(stack.top()) }
+    unsafe { UthRecord::at_top(stack.top()) }
         .boot_frame
         .store(0, Relaxed);
     stack
         .top()
-        .wrapping_sub(size_of::<Record>() + EXTENSION_BYTES)
+        .wrapping_sub(size_of::<UthRecord>() + EXTENSION_BYTES)
 }
 
 /// The descriptor.
 #[repr(C, align(64))]
-pub(crate) struct Record {
+pub(crate) struct UthRecord {
     pub(crate) context: UnsafeCell<Context>,
     /// The processor that may run it by the fast path. It is the one that ran it last, while the
     /// uth is `READY` and both switch by the assembly; otherwise null. So one comparison with the
@@ -89,13 +89,13 @@ pub(crate) struct Record {
     _link: usize,
 }
 
-const _: () = assert!(size_of::<Record>() == 128 || cfg!(any(umcg_asan, umcg_tsan)));
+const _: () = assert!(size_of::<UthRecord>() == 128 || cfg!(any(umcg_asan, umcg_tsan)));
 
 // SAFETY: all fields but the context and the flow are atomics. Only the thread that runs or resumes
 // the uth touches these two.
-unsafe impl Sync for Record {}
+unsafe impl Sync for UthRecord {}
 
-impl Record {
+impl UthRecord {
     /// The record of a kernel thread's own flow, which has no stack of ours.
     pub(crate) const fn native() -> Self {
         Self {
@@ -120,11 +120,11 @@ impl Record {
     }
 
     /// Turns the top of a stack into a record and gives it the stack.
-    pub(crate) fn place(stack: Stack, method: Method) -> &'static Record {
+    pub(crate) fn place(stack: Stack, method: Method) -> &'static UthRecord {
         let place = stack
             .top()
-            .wrapping_sub(size_of::<Record>())
-            .cast::<Record>();
+            .wrapping_sub(size_of::<UthRecord>())
+            .cast::<UthRecord>();
         let (base, class) = stack.into_parts();
         // SAFETY: the top of a stack is mapped for ever and 64-aligned, its contents are valid for
         // a Record whatever they are (atomics and integers), and only atomics are written while
@@ -149,19 +149,19 @@ impl Record {
     ///
     /// # Safety
     /// It is the top of a stack.
-    pub(crate) unsafe fn at_top(top: *mut u8) -> &'static Record {
+    pub(crate) unsafe fn at_top(top: *mut u8) -> &'static UthRecord {
         // SAFETY: mapped for ever, and valid whatever it holds (see `place`).
-        unsafe { &*top.wrapping_sub(size_of::<Record>()).cast::<Record>() }
+        unsafe { &*top.wrapping_sub(size_of::<UthRecord>()).cast::<UthRecord>() }
     }
 
     /// Gives the stack back, once the uth is deleted.
     ///
     /// # Safety
-    /// Nothing runs on the stack, and this is called once for each [`Record::place`].
+    /// Nothing runs on the stack, and this is called once for each [`UthRecord::place`].
     pub(crate) unsafe fn take_stack(&self) -> Option<Stack> {
         let base = std::ptr::NonNull::new(self.base.load(Relaxed))?;
         self.base.store(null_mut(), Relaxed);
-        let class = Class::from_index(self.class.load(Relaxed) as usize);
+        let class = SizeClass::from_index(self.class.load(Relaxed) as usize);
         // SAFETY: the parts are those of `place`, and by the contract only one caller gets them.
         Some(unsafe { Stack::from_parts(base, class) })
     }
@@ -226,7 +226,7 @@ impl Record {
     /// Where the extension lies, in a record on a stack.
     #[inline]
     pub(crate) fn extension_place(&self) -> *mut u8 {
-        (self as *const Record)
+        (self as *const UthRecord)
             .cast_mut()
             .cast::<u8>()
             .wrapping_sub(EXTENSION_BYTES)
@@ -237,15 +237,15 @@ impl Record {
     }
 
     #[inline]
-    pub(crate) fn set_entry(&self, entry: Entry, arg: *mut c_void) {
+    pub(crate) fn set_entry(&self, entry: EntryFn, arg: *mut c_void) {
         self.entry.store(entry as usize, Relaxed);
         self.arg.store(arg, Relaxed);
     }
 
     /// The function that the uth runs; none for a kernel thread's own flow.
-    pub(crate) fn entry(&self) -> Option<Entry> {
+    pub(crate) fn entry(&self) -> Option<EntryFn> {
         // SAFETY: zero or a function that `set_entry` stored; `Option<fn>` represents null as None.
-        unsafe { std::mem::transmute::<usize, Option<Entry>>(self.entry.load(Relaxed)) }
+        unsafe { std::mem::transmute::<usize, Option<EntryFn>>(self.entry.load(Relaxed)) }
     }
 
     pub(crate) fn set_name(&self, name: &str) {

@@ -5,10 +5,10 @@
 //! never freed, so that `current_on` may read another thread's. Only the thread itself changes its
 //! virtual processor.
 
-use super::record::{Record, state};
-use super::{Error, Method};
-use crate::base::apart;
-use crate::base::table::Table;
+use super::record::{UthRecord, state};
+use super::{Method, UthError};
+use crate::base::page_offset;
+use crate::base::table::RefTable;
 use crate::storage;
 use std::cell::UnsafeCell;
 use std::ptr::null_mut;
@@ -16,20 +16,20 @@ use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering::*};
 use umcg_context::annotate::{self, Flow, StackId};
 use umcg_context::local;
 use umcg_context::lock::HoldLock;
-use umcg_context::pool::Pool;
-use umcg_context::stack::{Class, Stack};
+use umcg_context::pool::StackPool;
+use umcg_context::stack::{SizeClass, Stack};
 
 #[repr(C)]
 pub(crate) struct Vp {
-    /// The flow of the kernel thread itself. First: see `apart`.
-    pub(crate) native: Record,
+    /// The flow of the kernel thread itself. First: see `page_offset`.
+    pub(crate) native: UthRecord,
     /// The uth that runs here.
-    pub(crate) current: AtomicPtr<Record>,
+    pub(crate) current: AtomicPtr<UthRecord>,
     rank: AtomicU32,
     /// The state of a uth that may run here next: suspended, by this processor's method.
     pub(crate) ready: AtomicU8,
-    pool: UnsafeCell<Pool>,
-    blocks: UnsafeCell<storage::Pool>,
+    pool: UnsafeCell<StackPool>,
+    blocks: UnsafeCell<storage::BlockPool>,
     /// Valgrind's name of the kernel thread's stack.
     stack_id: UnsafeCell<Option<StackId>>,
 }
@@ -38,7 +38,7 @@ pub(crate) struct Vp {
 // the descriptor); the rest are atomics.
 unsafe impl Sync for Vp {}
 
-static RANKS: Table<Vp> = Table::new();
+static RANKS: RefTable<Vp> = RefTable::new();
 /// Descriptors that are not in use.
 pub(crate) static SPARE: HoldLock<Vec<&'static Vp>> = HoldLock::new(Vec::new());
 
@@ -73,10 +73,10 @@ impl Vp {
     pub(crate) fn init(
         rank: Option<u32>,
         method: Method,
-        prepare: fn(&Record, Method),
-    ) -> Result<&'static Vp, Error> {
+        prepare: fn(&UthRecord, Method),
+    ) -> Result<&'static Vp, UthError> {
         let spare = SPARE.lock().pop();
-        let vp = spare.unwrap_or_else(|| apart::leak_at(apart::PROCESSOR, Vp::new()));
+        let vp = spare.unwrap_or_else(|| page_offset::leak_at(page_offset::PROCESSOR, Vp::new()));
         if let Err(error) = vp.claim_rank(rank) {
             SPARE.lock().push(vp);
             return Err(error);
@@ -99,20 +99,20 @@ impl Vp {
             current: AtomicPtr::new(null_mut()),
             rank: AtomicU32::new(0),
             ready: AtomicU8::new(state::READY),
-            pool: UnsafeCell::new(Pool::new()),
-            blocks: UnsafeCell::new(storage::Pool::new()),
+            pool: UnsafeCell::new(StackPool::new()),
+            blocks: UnsafeCell::new(storage::BlockPool::new()),
             stack_id: UnsafeCell::new(None),
-            native: Record::native(),
+            native: UthRecord::native(),
         }
     }
 
-    fn claim_rank(&'static self, rank: Option<u32>) -> Result<(), Error> {
+    fn claim_rank(&'static self, rank: Option<u32>) -> Result<(), UthError> {
         if let Some(rank) = rank {
             self.rank.store(rank, Relaxed);
             return if RANKS.claim(rank, self) {
                 Ok(())
             } else {
-                Err(Error::RankTaken)
+                Err(UthError::RankTaken)
             };
         }
         // Takes the lowest free rank, as the kernel does with descriptors.
@@ -124,15 +124,15 @@ impl Vp {
                 }
             }
         }
-        Err(Error::OutOfMemory)
+        Err(UthError::OutOfMemory)
     }
 
     /// Makes the calling thread a plain thread again. `release` frees the memory that `prepare`
     /// gave.
-    pub(crate) fn exit(release: fn(&Record)) -> Result<(), Error> {
-        let vp = Vp::here().ok_or(Error::NoVp)?;
+    pub(crate) fn exit(release: fn(&UthRecord)) -> Result<(), UthError> {
+        let vp = Vp::here().ok_or(UthError::NoVp)?;
         if !std::ptr::eq(vp.current.load(Relaxed), &vp.native) {
-            return Err(Error::NotCurrent);
+            return Err(UthError::NotCurrent);
         }
         // SAFETY: this is the processor's own thread, and no other borrow of the pool is alive.
         drop(std::mem::take(unsafe { &mut *vp.pool.get() }));
@@ -159,7 +159,7 @@ impl Vp {
 
     /// Takes a stack from the processor's pool. Called by its own thread, which holds.
     #[inline]
-    pub(crate) fn take_stack(&self, class: Class) -> Result<Stack, Error> {
+    pub(crate) fn take_stack(&self, class: SizeClass) -> Result<Stack, UthError> {
         // SAFETY: as `exit`.
         let pool = unsafe { &mut *self.pool.get() };
         Ok(pool.take(class)?)
@@ -175,7 +175,7 @@ impl Vp {
 
     /// Takes a worker's storage from the processor's pool. Called by its own thread, which holds.
     #[inline]
-    pub(crate) fn take_block(&self) -> Result<storage::Block, storage::Error> {
+    pub(crate) fn take_block(&self) -> Result<storage::Block, storage::StorageError> {
         // SAFETY: as `exit`.
         let pool = unsafe { &mut *self.blocks.get() };
         pool.take()

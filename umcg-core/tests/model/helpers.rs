@@ -3,7 +3,7 @@
 //! for each other get further helpers. In the end all helpers end.
 
 use crate::helper::maker::{self, PATIENCE};
-use crate::helper::pool::{IDLE, Outside, Pool};
+use crate::helper::pool::{HelperPool, IDLE, PoolCallbacks};
 use crate::{check, kernel};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::{future, lazy_static, thread};
@@ -76,7 +76,7 @@ fn bound() -> usize {
     WORLD.bound.load(Relaxed)
 }
 
-fn make_maker(pool: &'static Pool) -> bool {
+fn make_maker(pool: &'static HelperPool) -> bool {
     !WORLD.refuses() && {
         // The maker never ends, and the checker lets only futures be left running.
         drop(future::spawn(async move { maker::main(pool) }));
@@ -84,7 +84,7 @@ fn make_maker(pool: &'static Pool) -> bool {
     }
 }
 
-fn make_helper(pool: &'static Pool) -> bool {
+fn make_helper(pool: &'static HelperPool) -> bool {
     if WORLD.refuses() {
         return false;
     }
@@ -107,9 +107,9 @@ fn notice(helpers: usize, waiting: usize) {
     assert!(WORLD.is_short.load(Relaxed) || (waiting > 0 && helpers >= bound()));
 }
 
-fn pool(bound: usize) -> &'static Pool {
+fn pool(bound: usize) -> &'static HelperPool {
     WORLD.bound.store(bound, Relaxed);
-    Box::leak(Box::new(Pool::new(Outside {
+    Box::leak(Box::new(HelperPool::new(PoolCallbacks {
         most: self::bound,
         make_maker,
         make_helper,
@@ -118,7 +118,7 @@ fn pool(bound: usize) -> &'static Pool {
 }
 
 /// A server that sees this worker block. Joining it tells whether the worker had a helper.
-fn serve(pool: &'static Pool, worker: &'static Worker) -> thread::JoinHandle<bool> {
+fn serve(pool: &'static HelperPool, worker: &'static Worker) -> thread::JoinHandle<bool> {
     thread::spawn(move || {
         let has_claim = pool.reserve();
         if has_claim {
@@ -140,7 +140,7 @@ fn pass_time_for(workers: &[&'static Worker]) {
 }
 
 /// No helper is left behind: those beyond the bound end at once, the others after some time.
-fn end(pool: &'static Pool) {
+fn end(pool: &'static HelperPool) {
     while WORLD.helpers.load(Relaxed) > bound() {
         thread::yield_now();
     }

@@ -48,7 +48,7 @@ mod base {
 }
 
 use helpers::worker;
-use idle::{Kind, Lists, Node, Seat};
+use idle::{EventKind, IdleSeat, Lists, Node};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, Runner, thread};
 use std::sync::Arc;
@@ -78,8 +78,8 @@ fn lists() -> &'static Lists {
     Box::leak(Box::new(Lists::new(kernel::now, |_| {})))
 }
 
-fn seat() -> &'static Seat {
-    Box::leak(Box::new(Seat::new()))
+fn seat() -> &'static IdleSeat {
+    Box::leak(Box::new(IdleSeat::new()))
 }
 
 fn node(tid: u32, state: u32) -> &'static Node {
@@ -129,10 +129,10 @@ impl<T: Send + 'static> Servers<T> {
 /// Waits for the next event as a server does. None if the wait ends otherwise.
 fn next_event(
     lists: &'static Lists,
-    seat: &'static Seat,
+    seat: &'static IdleSeat,
     deadline: Option<u64>,
     hand: idle::Hand,
-) -> (idle::Waited, Vec<(u32, Kind)>) {
+) -> (idle::WaitOutcome, Vec<(u32, EventKind)>) {
     let mut events = Vec::new();
     let room = if hand == idle::Hand::Held { 1 } else { 2 };
     let waited = lists.wait(

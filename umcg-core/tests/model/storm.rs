@@ -5,7 +5,7 @@
 //! thread for that time. A worker that left has its context saved, and the thread that runs it
 //! checks that (I2).
 
-use crate::idle::{Hand, Kind, Lists, Node, Seat, state};
+use crate::idle::{EventKind, Hand, IdleSeat, Lists, Node, state};
 use crate::{Servers, check, kernel, lists, node, seat};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::sync::{Condvar, Mutex};
@@ -144,7 +144,7 @@ impl World {
             let worker = &world.workers[at];
             world.enter(worker);
             world.leave(worker);
-            world.lists.post(worker.node, Kind::Wake, None);
+            world.lists.post(worker.node, EventKind::Wake, None);
         });
         Next::Nothing
     }
@@ -155,7 +155,7 @@ impl World {
         worker.has_deadline.store(deadline.is_some(), Relaxed);
         self.leave(worker);
         self.lists.hand_over(worker.node, self.hand, deadline);
-        worker.told[Kind::Wait as usize].fetch_add(1, Relaxed);
+        worker.told[EventKind::Wait as usize].fetch_add(1, Relaxed);
         if self.hand == Hand::Held && deadline.is_some() && thread_rng().gen_bool(0.5) {
             let mut parked = worker.parked.lock().unwrap();
             if !std::mem::take(&mut parked.1) {
@@ -171,24 +171,24 @@ impl World {
         worker.waits.fetch_add(1, Relaxed);
         worker.has_deadline.store(deadline.is_some(), Relaxed);
         if self.early {
-            self.lists.post(worker.node, Kind::Wait, deadline);
+            self.lists.post(worker.node, EventKind::Wait, deadline);
             thread::yield_now();
             self.leave(worker);
         } else {
             self.leave(worker);
-            self.lists.post(worker.node, Kind::Wait, deadline);
+            self.lists.post(worker.node, EventKind::Wait, deadline);
         }
         Next::Run(next)
     }
 
     /// The events that a server gets, with or without waiting.
-    fn events(&self, seat: &'static Seat, wait: bool) -> Vec<(usize, Kind)> {
+    fn events(&self, seat: &'static IdleSeat, wait: bool) -> Vec<(usize, EventKind)> {
         let mut events = Vec::new();
         let mut give = |node: &'static Node, kind| {
             let at = node.tid() as usize - 1;
             // Delivered under the lock, which a worker with a deadline has to take before it runs.
             assert!(
-                kind != Kind::Timeout || self.workers[at].has_deadline.load(Relaxed),
+                kind != EventKind::Timeout || self.workers[at].has_deadline.load(Relaxed),
                 "TIMEOUT after the wait"
             );
             events.push((at, kind));
@@ -206,15 +206,15 @@ impl World {
     }
 
     /// Notes an event that a server got. Returns true when the server may run the worker.
-    fn note(&self, at: usize, kind: Kind) -> bool {
+    fn note(&self, at: usize, kind: EventKind) -> bool {
         let worker = &self.workers[at];
         worker.told[kind as usize].fetch_add(1, Relaxed);
         match (kind, self.hand) {
-            (Kind::Exit, _) => {
+            (EventKind::Exit, _) => {
                 self.end_of_a_worker();
                 false
             }
-            (Kind::Timeout, Hand::Held) => {
+            (EventKind::Timeout, Hand::Held) => {
                 let mut parked = worker.parked.lock().unwrap();
                 parked.1 = !parked.0;
                 std::mem::take(&mut parked.0)
@@ -230,7 +230,7 @@ impl World {
         }
     }
 
-    fn serve(self: &Arc<Self>, seat: &'static Seat) {
+    fn serve(self: &Arc<Self>, seat: &'static IdleSeat) {
         let mut mine: Vec<usize> = Vec::new();
         while self.left.load(Relaxed) > 0 {
             let told = self.events(seat, mine.is_empty());
@@ -256,13 +256,13 @@ impl World {
 
     fn check(&self) {
         for worker in &self.workers {
-            let told = |kind: Kind| worker.told[kind as usize].load(Relaxed);
-            assert_eq!(told(Kind::Wake), worker.blocks.load(Relaxed));
-            assert_eq!(told(Kind::Wait), worker.waits.load(Relaxed));
+            let told = |kind: EventKind| worker.told[kind as usize].load(Relaxed);
+            assert_eq!(told(EventKind::Wake), worker.blocks.load(Relaxed));
+            assert_eq!(told(EventKind::Wait), worker.waits.load(Relaxed));
             let late = worker.late.load(Relaxed);
-            assert!(told(Kind::Timeout) <= late && late <= worker.waits.load(Relaxed));
+            assert!(told(EventKind::Timeout) <= late && late <= worker.waits.load(Relaxed));
             // By tid a worker runs only after its TIMEOUT was delivered, if that is due.
-            assert!(self.hand == Hand::Held || told(Kind::Timeout) == late);
+            assert!(self.hand == Hand::Held || told(EventKind::Timeout) == late);
         }
         assert!(
             !self.lists.collect(self.hand, 2, &mut |_, _| true),
@@ -279,7 +279,7 @@ fn storm(hand: Hand, early: bool) {
         thread::spawn(|| (1..=4).for_each(|part| kernel::advance(part * LAST_DEADLINE / 4)));
     let signals = thread::spawn(|| [(); 2].map(|()| kernel::interrupt()));
     for worker in &world.workers {
-        world.lists.post(worker.node, Kind::Wake, None);
+        world.lists.post(worker.node, EventKind::Wake, None);
     }
     let mut ended = world.ended.lock().unwrap();
     while !*ended {

@@ -1,6 +1,6 @@
 //! Small models: two or three parties and one question each.
 
-use crate::idle::{Hand, Kind, Lists, Node, Waited, state};
+use crate::idle::{EventKind, Hand, Lists, Node, WaitOutcome, state};
 use crate::{Servers, check, kernel, lists, next_event, node, seat};
 use shuttle::thread;
 
@@ -11,7 +11,8 @@ fn every_server_that_waits_is_called() {
         let lists = lists();
         let nodes = [node(1, state::BLOCKED), node(2, state::BLOCKED)];
         let servers = Servers::spawn(2, move || next_event(lists, seat(), None, Hand::Held));
-        let posters = nodes.map(|node| thread::spawn(move || lists.post(node, Kind::Wake, None)));
+        let posters =
+            nodes.map(|node| thread::spawn(move || lists.post(node, EventKind::Wake, None)));
         posters
             .into_iter()
             .for_each(|poster| poster.join().unwrap());
@@ -34,7 +35,7 @@ fn wake_and_signals_lose_no_event() {
         let lists = lists();
         let event = node(1, state::BLOCKED);
         let servers = Servers::spawn(2, move || next_event(lists, seat(), None, Hand::Open));
-        let poster = thread::spawn(move || lists.post(event, Kind::Wake, None));
+        let poster = thread::spawn(move || lists.post(event, EventKind::Wake, None));
         let waker = thread::spawn(move || lists.wake_server());
         let signal = thread::spawn(kernel::interrupt);
         poster.join().unwrap();
@@ -51,7 +52,7 @@ fn wake_and_signals_lose_no_event() {
             events.push((node.tid(), kind));
             true
         });
-        assert_eq!(events, [(1, Kind::Wake)]);
+        assert_eq!(events, [(1, EventKind::Wake)]);
     });
 }
 
@@ -68,11 +69,11 @@ fn somebody_is_awake_for_a_deadline() {
         let clock = thread::spawn(|| [5, 10, 15].map(kernel::advance));
         runner.join().unwrap();
         clock.join().unwrap();
-        assert_eq!(hasty.join().unwrap(), (Waited::TimedOut, vec![]));
+        assert_eq!(hasty.join().unwrap(), (WaitOutcome::TimedOut, vec![]));
         kernel::advance(20);
         assert_eq!(
             patient.join().unwrap(),
-            (Waited::Collected, vec![(1, Kind::Timeout)])
+            (WaitOutcome::Collected, vec![(1, EventKind::Timeout)])
         );
         assert!(late.take_timed_out());
     });
@@ -86,12 +87,12 @@ fn timeout_follows_wait() {
         let lists = lists();
         let late = node(1, state::RUNNING);
         let clock = thread::spawn(|| kernel::advance(10));
-        let poster = thread::spawn(move || lists.post(late, Kind::Wait, Some(10)));
+        let poster = thread::spawn(move || lists.post(late, EventKind::Wait, Some(10)));
         let (seat, mut events) = (seat(), Vec::new());
         while events.len() < 2 {
             events.extend(next_event(lists, seat, None, Hand::Open).1);
         }
-        assert_eq!(events, [(1, Kind::Wait), (1, Kind::Timeout)]);
+        assert_eq!(events, [(1, EventKind::Wait), (1, EventKind::Timeout)]);
         poster.join().unwrap();
         clock.join().unwrap();
         assert!(late.claim(1, lists) && late.take_timed_out());
@@ -132,7 +133,7 @@ fn a_claim_or_a_timeout() {
         let collector = thread::spawn(move || {
             let mut count = 0;
             lists.collect(Hand::Open, 2, &mut |_, kind| {
-                assert_eq!(kind, Kind::Timeout);
+                assert_eq!(kind, EventKind::Timeout);
                 count += 1;
                 true
             });
@@ -169,7 +170,7 @@ fn a_token_and_a_timeout() {
             timed_out
         });
         let collector = thread::spawn(move || {
-            lists.collect(Hand::Held, 1, &mut |_, kind| kind == Kind::Timeout)
+            lists.collect(Hand::Held, 1, &mut |_, kind| kind == EventKind::Timeout)
         });
         clock.join().unwrap();
         let (timed_out, told) = (holder.join().unwrap(), collector.join().unwrap());
@@ -191,16 +192,16 @@ fn waiting_for_a_blocked_worker_ends() {
         let worker = node(1, state::BLOCKED);
         let watchers = [0, 1]
             .map(|_| thread::spawn(move || assert!(lists.wait_unblocked(worker, 1, &|| false))));
-        lists.post(worker, Kind::Wake, None);
+        lists.post(worker, EventKind::Wake, None);
         let server = seat();
         assert_eq!(
             next_event(lists, server, None, Hand::Open).1,
-            [(1, Kind::Wake)]
+            [(1, EventKind::Wake)]
         );
         assert!(worker.claim(1, lists));
         worker.set_state(state::BLOCKED);
         // A watcher that comes only now waits for the end of the second blocking.
-        let home = thread::spawn(move || lists.post(worker, Kind::Wake, None));
+        let home = thread::spawn(move || lists.post(worker, EventKind::Wake, None));
         watchers
             .into_iter()
             .for_each(|watcher| watcher.join().unwrap());

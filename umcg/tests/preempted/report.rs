@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::*};
 use std::time::Duration;
 use umcg::rt::RuntimeHandle;
-use umcg_core::raw::{Running, Server};
+use umcg_core::raw::{RunningWorker, Server};
 
 /// How long to watch whether anything moves, and how long a dump may take.
 const LOOK: Duration = Duration::from_secs(3);
@@ -22,7 +22,7 @@ pub(crate) struct Servers([AtomicPtr<()>; 8]);
 impl Servers {
     /// Notes that of the calling worker.
     pub(crate) fn note(&self) {
-        let Some(running) = Running::here() else {
+        let Some(running) = RunningWorker::here() else {
             return;
         };
         let server = running.server().into_ptr();

@@ -4,7 +4,7 @@
 use super::super::{own_thread_pointer, threaded, tid, with_thread_pointer};
 use super::{Away, Takeover};
 use crate::base::sync::{futex_wait_until, futex_wake, monotonic};
-use crate::os::signal::{self, Action, Function};
+use crate::os::signal::{self, Action, HandlerFn};
 use rustix::io::Errno;
 use std::ffi::{c_int, c_long, c_void};
 use std::ptr::null_mut;
@@ -36,7 +36,7 @@ pub(crate) fn install() -> Result<(), Errno> {
     // send the signal.
     threaded::ensure();
     let glibcs = Action::ask(SIGSETXID)?;
-    let ours: Function = on_setxid;
+    let ours: HandlerFn = on_setxid;
     if glibcs.handler == ours as usize || !glibcs.is_function() {
         return Ok(());
     }
@@ -66,7 +66,7 @@ extern "C" fn on_setxid(signal: c_int, information: *mut libc::siginfo_t, contex
         return;
     }
     // SAFETY: null or glibc's handler of this type; `Option<fn>` represents null as None.
-    let glibcs = unsafe { std::mem::transmute::<usize, Option<Function>>(GLIBCS.load(Relaxed)) };
+    let glibcs = unsafe { std::mem::transmute::<usize, Option<HandlerFn>>(GLIBCS.load(Relaxed)) };
     let Some(glibcs) = glibcs else { return };
     let own = own_thread_pointer();
     let away = away();
@@ -113,25 +113,29 @@ struct Groups {
 }
 
 /// A refused system call, and its error.
-struct Refused(&'static str, c_int);
+struct SyscallError(&'static str, c_int);
 
 /// Makes a system call. While the system is short of resources it tries again, for a limited time.
-fn call(name: &'static str, number: c_long, arguments: [usize; 4]) -> Result<usize, Refused> {
+fn call(name: &'static str, number: c_long, arguments: [usize; 4]) -> Result<usize, SyscallError> {
     match try_once(number, arguments) {
         Err(libc::EAGAIN | libc::ENOMEM) => try_again(name, number, arguments),
-        result => result.map_err(|error| Refused(name, error)),
+        result => result.map_err(|error| SyscallError(name, error)),
     }
 }
 
 #[cold]
 #[inline(never)]
-fn try_again(name: &'static str, number: c_long, arguments: [usize; 4]) -> Result<usize, Refused> {
+fn try_again(
+    name: &'static str,
+    number: c_long,
+    arguments: [usize; 4],
+) -> Result<usize, SyscallError> {
     let limit = monotonic() + PATIENCE;
     loop {
         let _ = futex_wait_until(&AtomicU32::new(0), 0, monotonic() + PAUSE);
         match try_once(number, arguments) {
             Err(libc::EAGAIN | libc::ENOMEM) if monotonic() < limit => {}
-            result => return result.map_err(|error| Refused(name, error)),
+            result => return result.map_err(|error| SyscallError(name, error)),
         }
     }
 }
@@ -171,7 +175,7 @@ impl Groups {
         }
     }
 
-    fn ask(&mut self) -> Result<usize, Refused> {
+    fn ask(&mut self) -> Result<usize, SyscallError> {
         call(
             "getgroups",
             libc::SYS_getgroups,
@@ -180,9 +184,9 @@ impl Groups {
     }
 
     /// Reads those of the calling kernel thread.
-    fn look(&mut self) -> Result<(), Refused> {
+    fn look(&mut self) -> Result<(), SyscallError> {
         let mut result = self.ask();
-        if let Err(Refused(_, libc::EINVAL)) = result {
+        if let Err(SyscallError(_, libc::EINVAL)) = result {
             self.grow()?; // there are more
             result = self.ask();
         }
@@ -207,14 +211,14 @@ impl Groups {
     }
 
     /// Room for all that the kernel may have (NGROUPS_MAX).
-    fn grow(&mut self) -> Result<(), Refused> {
+    fn grow(&mut self) -> Result<(), SyscallError> {
         const MOST: usize = 65536;
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // SAFETY: a new mapping at an address of the kernel's choice.
         let place = unsafe { libc::mmap(null_mut(), MOST * size_of::<u32>(), access, kind, -1, 0) };
         if place == libc::MAP_FAILED {
-            return Err(Refused("mmap", libc::ENOMEM));
+            return Err(SyscallError("mmap", libc::ENOMEM));
         }
         (self.many, self.room) = (place.cast(), MOST);
         Ok(())
@@ -231,7 +235,11 @@ impl Drop for Groups {
 }
 
 /// The three ids that such a call returns: real, effective, saved.
-fn look_at_three(name: &'static str, number: c_long, ids: &mut [u32; 3]) -> Result<usize, Refused> {
+fn look_at_three(
+    name: &'static str,
+    number: c_long,
+    ids: &mut [u32; 3],
+) -> Result<usize, SyscallError> {
     let place = ids.as_mut_ptr();
     let [real, effective, saved] =
         [0, 1, 2].map(|index| place.wrapping_add(index).expose_provenance());
@@ -242,7 +250,7 @@ fn set_three(
     name: &'static str,
     number: c_long,
     [real, effective, saved]: [u32; 3],
-) -> Result<usize, Refused> {
+) -> Result<usize, SyscallError> {
     call(
         name,
         number,
@@ -261,7 +269,7 @@ impl Credentials {
     }
 
     /// Reads those of the calling kernel thread.
-    fn look(&mut self) -> Result<(), Refused> {
+    fn look(&mut self) -> Result<(), SyscallError> {
         look_at_three("getresuid", libc::SYS_getresuid, &mut self.users)?;
         look_at_three("getresgid", libc::SYS_getresgid, &mut self.groups)?;
         self.also.look()
@@ -270,7 +278,7 @@ impl Credentials {
     /// Gives the calling kernel thread these credentials. Values that are already correct are not
     /// set, as that may not be permitted. Users come last: setting them may take away the right to
     /// set the rest.
-    fn adopt(&self) -> Result<(), Refused> {
+    fn adopt(&self) -> Result<(), SyscallError> {
         let mut now = Credentials::none();
         now.look()?;
         if now.also.list() != self.also.list() {
@@ -335,7 +343,7 @@ impl Takeover {
 }
 
 /// Sends a home thread the signal, with the code that means a takeover.
-fn signal(home: u32) -> Result<(), Refused> {
+fn signal(home: u32) -> Result<(), SyscallError> {
     // SAFETY: zero is a valid siginfo_t.
     let mut information: libc::siginfo_t = unsafe { std::mem::zeroed() };
     information.si_signo = SIGSETXID;
@@ -353,7 +361,7 @@ fn signal(home: u32) -> Result<(), Refused> {
 /// Ends the process: a kernel thread has other credentials than the rest, and cannot change them.
 #[cold]
 #[inline(never)]
-fn give_up(Refused(call, error): Refused) -> ! {
+fn give_up(SyscallError(call, error): SyscallError) -> ! {
     let digits = [100, 10, 1].map(|unit| b'0' + (error / unit % 10) as u8);
     let zeros = digits[..2]
         .iter()

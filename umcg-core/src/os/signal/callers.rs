@@ -49,7 +49,7 @@ use super::runtimes::Ranges;
 use super::{only, set_mask};
 use crate::arch;
 use crate::os::attempt;
-use crate::os::unwinder::{self, Caller, each_caller};
+use crate::os::unwinder::{self, StackFrame, each_caller};
 use std::ops::{ControlFlow, Range};
 use std::ptr::null_mut;
 use umcg_context::annotate;
@@ -138,11 +138,11 @@ fn suspect(
 ///
 /// If the unwinder takes the loader's lock, a fault ends the process, as without an attempt:
 /// aborted with that lock held, it would make the next `dlopen` or exception wait for ever.
-fn each(step: &mut dyn FnMut(Caller) -> ControlFlow<()>) -> bool {
+fn each(step: &mut dyn FnMut(StackFrame) -> ControlFlow<()>) -> bool {
     each_by(unwinder::takes_no_lock(), step)
 }
 
-fn each_by(may_be_given_up: bool, step: &mut dyn FnMut(Caller) -> ControlFlow<()>) -> bool {
+fn each_by(may_be_given_up: bool, step: &mut dyn FnMut(StackFrame) -> ControlFlow<()>) -> bool {
     if !may_be_given_up {
         each_caller(step);
         return true;
@@ -204,7 +204,7 @@ impl Walk {
         !(is_whole && self.is_clear)
     }
 
-    fn step(&mut self, Caller { pc, stack_pointer }: Caller) -> ControlFlow<()> {
+    fn step(&mut self, StackFrame { pc, stack_pointer }: StackFrame) -> ControlFlow<()> {
         match self.before {
             None if pc != self.start => return ControlFlow::Continue(()),
             None => {}

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
 
 /// The function that is called for a signal.
-pub type Function = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+pub type HandlerFn = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
 /// The process's action for a signal.
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +80,7 @@ impl Action {
 /// The function is async-signal-safe.
 pub unsafe fn install(
     signal: c_int,
-    function: Function,
+    function: HandlerFn,
     flags: c_int,
     blocks: u64,
 ) -> Result<(), Errno> {
@@ -113,7 +113,7 @@ fn is_the_c_librarys(signal: c_int) -> bool {
 
 /// Installs it by the kernel's call. The C library's other settings stay, above all the return path
 /// from the handler.
-fn set_beside(signal: c_int, function: Function, flags: c_int, mask: u64) -> Result<(), Errno> {
+fn set_beside(signal: c_int, function: HandlerFn, flags: c_int, mask: u64) -> Result<(), Errno> {
     let before = raw_action(signal)?;
     let new = Raw {
         handler: function as usize,

@@ -26,7 +26,7 @@ mod stack;
 
 pub(crate) use frame::Frame;
 pub(crate) use install::Action;
-pub use install::{Function, install};
+pub use install::{HandlerFn, install};
 pub(crate) use program::Handler;
 pub(crate) use stack::{enlarge as enlarge_stack, ensure as ensure_stack};
 

@@ -10,7 +10,7 @@
 //!
 //! The program's handler runs where ours does: on the alternate stack, also without `SA_ONSTACK`.
 
-use super::install::{Action, Function, install, reset};
+use super::install::{Action, HandlerFn, install, reset};
 use super::{block, only};
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
@@ -41,7 +41,7 @@ impl Handler {
     ///
     /// # Safety
     /// Called once; `function` is async-signal-safe.
-    pub(crate) unsafe fn install(&'static self, function: Function) {
+    pub(crate) unsafe fn install(&'static self, function: HandlerFn) {
         // Ask for the old action first: a handler that runs at once finds it.
         // SAFETY: nothing else writes there.
         unsafe {
@@ -96,7 +96,7 @@ impl Handler {
         block(before.blocks | itself);
         if before.flags & libc::SA_SIGINFO != 0 {
             // SAFETY: SA_SIGINFO says that the handler has this type.
-            let handler = unsafe { std::mem::transmute::<usize, Function>(before.handler) };
+            let handler = unsafe { std::mem::transmute::<usize, HandlerFn>(before.handler) };
             handler(self.signal, information, context);
         } else {
             // SAFETY: without SA_SIGINFO the handler has this type.

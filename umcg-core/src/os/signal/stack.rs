@@ -7,7 +7,7 @@
 
 use std::cell::Cell;
 use std::ptr::{null, null_mut};
-use umcg_context::stack::{self, Class, Stack};
+use umcg_context::stack::{self, SizeClass, Stack};
 
 /// How many nested handler frames there is room for.
 const FRAMES: usize = 4;
@@ -34,7 +34,7 @@ fn is_small(now: &libc::stack_t) -> bool {
 }
 
 fn replace(top: impl FnOnce(&Stack) -> *mut u8, is_wanting: impl FnOnce(&libc::stack_t) -> bool) {
-    thread_local!(static KEPT: Kept = const { Kept(Cell::new(None)) });
+    thread_local!(static KEPT: SignalStack = const { SignalStack(Cell::new(None)) });
     let Some(mut new) = setting().filter(is_wanting) else {
         return;
     };
@@ -42,7 +42,7 @@ fn replace(top: impl FnOnce(&Stack) -> *mut u8, is_wanting: impl FnOnce(&libc::s
     if KEPT.try_with(|_| ()).is_err() {
         return;
     }
-    let Some(class) = Class::for_size(least() + REST) else {
+    let Some(class) = SizeClass::for_size(least() + REST) else {
         return;
     };
     let Ok(stack) = stack::allocate(class) else {
@@ -86,9 +86,9 @@ fn tid() -> libc::c_long {
 }
 
 /// The signal stack that this thread was given, and on which kernel thread.
-struct Kept(Cell<Option<(Stack, libc::c_long)>>);
+struct SignalStack(Cell<Option<(Stack, libc::c_long)>>);
 
-impl Drop for Kept {
+impl Drop for SignalStack {
     fn drop(&mut self) {
         let Some((stack, thread)) = self.0.take() else {
             return;

@@ -9,7 +9,7 @@
 //!
 //! The maker also prevents the bound from stopping the program for good: see `pool`.
 
-use super::pool::Pool;
+use super::pool::HelperPool;
 use crate::base::sync::{
     AtomicU32, HoldLock, futex_wait_until, futex_wake, futex_wake_at, monotonic,
 };
@@ -78,12 +78,12 @@ impl Maker {
 }
 
 /// Makes sure that there is a maker. Returns false if the system gives no thread.
-pub(super) fn ensure(pool: &'static Pool) -> bool {
+pub(super) fn ensure(pool: &'static HelperPool) -> bool {
     let is_there = &pool.maker.is_there;
     loop {
         match is_there.compare_exchange(NONE, BEGINS, Relaxed, Relaxed) {
             Ok(_) => {
-                let made = (pool.outside.make_maker)(pool);
+                let made = (pool.callbacks.make_maker)(pool);
                 is_there.store(if made { THERE } else { NONE }, Relaxed);
                 futex_wake(is_there, u32::MAX >> 1);
                 return made;
@@ -97,7 +97,7 @@ pub(super) fn ensure(pool: &'static Pool) -> bool {
 }
 
 /// Makes the maker look after waiting workers. Returns false if there is no maker.
-pub(super) fn call(pool: &'static Pool) -> bool {
+pub(super) fn call(pool: &'static HelperPool) -> bool {
     let there = ensure(pool);
     pool.maker.called.fetch_add(1, Relaxed);
     futex_wake(&pool.maker.called, 1);
@@ -105,7 +105,7 @@ pub(super) fn call(pool: &'static Pool) -> bool {
 }
 
 /// Lets the maker make a helper, and waits for that. Returns false if the system gives no thread.
-pub(super) fn make(pool: &'static Pool) -> bool {
+pub(super) fn make(pool: &'static HelperPool) -> bool {
     if !ensure(pool) {
         return false;
     }
@@ -133,7 +133,7 @@ pub(super) fn make(pool: &'static Pool) -> bool {
 }
 
 /// The body of the maker's kernel thread, which lives as long as the process.
-pub(crate) fn main(pool: &'static Pool) {
+pub(crate) fn main(pool: &'static HelperPool) {
     // How often a helper had come back when workers began to wait, and the time at which they have
     // waited too long.
     let mut since: Option<(u64, u64)> = None;
@@ -141,7 +141,7 @@ pub(crate) fn main(pool: &'static Pool) {
         // ORDERING: none is needed: the lists have locks, and the count is read before them.
         let called = pool.maker.called.load(Relaxed);
         while let Some(request) = pool.maker.next_request() {
-            let answer = if (pool.outside.make_helper)(pool) {
+            let answer = if (pool.callbacks.make_helper)(pool) {
                 MADE
             } else {
                 REFUSED

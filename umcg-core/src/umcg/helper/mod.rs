@@ -1,4 +1,4 @@
-//! Helper threads, on which light and full workers block.
+//! Helper threads, on which light workers block.
 //!
 //! In a blocking scope the whole flow of such a worker is on a helper. A helper takes one worker at
 //! a time. A helper that has been idle for ten seconds ends.
@@ -12,13 +12,13 @@
 mod maker;
 mod pool;
 
-use super::idle::Kind;
+use super::idle::EventKind;
 use super::worker::{Carrier, Helper, Worker};
 use super::{Owner, home_of_storage, set_role};
 use crate::base::link::Link;
 use crate::identity::{Carrying, process};
 use crate::uth::{self, vp::Vp};
-use pool::{Outside, Pool};
+use pool::{HelperPool, PoolCallbacks};
 use std::cell::UnsafeCell;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
@@ -27,7 +27,7 @@ use umcg_context::annotate::Flow;
 use umcg_context::{Context, local};
 
 /// The helpers of the process.
-pub(crate) static POOL: Pool = Pool::new(Outside {
+pub(crate) static POOL: HelperPool = HelperPool::new(PoolCallbacks {
     most,
     make_maker,
     make_helper,
@@ -78,14 +78,14 @@ fn notice(helpers: usize, waiting: usize) {
     }
 }
 
-fn make_maker(pool: &'static Pool) -> bool {
+fn make_maker(pool: &'static HelperPool) -> bool {
     std::thread::Builder::new()
         .name("umcg-maker".into())
         .spawn(move || maker::main(pool))
         .is_ok()
 }
 
-fn make_helper(pool: &'static Pool) -> bool {
+fn make_helper(pool: &'static HelperPool) -> bool {
     process::follow();
     std::thread::Builder::new()
         .name("umcg-helper".into())
@@ -94,7 +94,7 @@ fn make_helper(pool: &'static Pool) -> bool {
 }
 
 /// The body of a helper's kernel thread.
-fn main(pool: &'static Pool) {
+fn main(pool: &'static HelperPool) {
     // Without memory for a virtual processor the worker still gets its thread. Only `uth::current`
     // finds nothing there.
     let _ = uth::vp_init_with(None, uth::Method::Asm);
@@ -144,5 +144,5 @@ fn run(helper: &'static Helper, worker: &'static Worker) {
     }
     helper.current.set(None);
     // The worker waits for a server now.
-    worker.post(Kind::Wake, None);
+    worker.post(EventKind::Wake, None);
 }

@@ -1,7 +1,8 @@
 //! The helpers that are free, and the workers that wait for one.
 //!
-//! A worker that is about to block calls [`Pool::reserve`] on its server, leaves, and is given to
-//! the pool by [`Pool::submit`]. In between the worker has a claim, of one of two sorts:
+//! A worker that is about to block calls [`HelperPool::reserve`] on its server, leaves, and is
+//! given to the pool by [`HelperPool::submit`]. In between the worker has a claim, of one of two
+//! sorts:
 //!
 //! - A helper is *reserved*: one that was free, or one made for the worker. `free` does not count
 //!   it.
@@ -34,31 +35,31 @@ use std::sync::atomic::Ordering::*;
 pub(crate) const IDLE: u64 = 10_000_000_000;
 
 /// All helpers, the workers that wait for them, and the maker.
-pub(crate) struct Pool {
-    state: HoldLock<State>,
+pub(crate) struct HelperPool {
+    state: HoldLock<PoolState>,
     /// Counts submissions. Idle helpers sleep on it.
     submitted: AtomicU32,
     pub(super) maker: Maker,
-    pub(super) outside: Outside,
+    pub(super) callbacks: PoolCallbacks,
 }
 
 /// Functions of other modules that the pool needs.
-pub(crate) struct Outside {
+pub(crate) struct PoolCallbacks {
     /// How many helpers there may be.
     pub(crate) most: fn() -> usize,
     /// Makes the kernel thread that is to call [`maker::main`]. Returns false if the system gives
     /// none.
-    pub(crate) make_maker: fn(&'static Pool) -> bool,
-    /// Makes a helper, likewise: a kernel thread that calls [`Pool::next_job`], and
-    /// [`Pool::came_back`] after each.
-    pub(crate) make_helper: fn(&'static Pool) -> bool,
+    pub(crate) make_maker: fn(&'static HelperPool) -> bool,
+    /// Makes a helper, likewise: a kernel thread that calls [`HelperPool::next_job`], and
+    /// [`HelperPool::came_back`] after each.
+    pub(crate) make_helper: fn(&'static HelperPool) -> bool,
     /// Called by the maker, which has nothing else to do then, when it makes one more helper than
     /// there may be, with the number of helpers and the number of waiting workers. If a claim was
     /// refused, the worker's server calls it, with 0 for the second number; so it is to be short.
     pub(crate) notice: fn(usize, usize),
 }
 
-struct State {
+struct PoolState {
     /// The queue of workers, by their `next_job`.
     first: Link<Worker>,
     last: Link<Worker>,
@@ -72,7 +73,7 @@ struct State {
     came_back: u64,
 }
 
-impl State {
+impl PoolState {
     fn pop(&self) -> Option<&'static Worker> {
         let first = self.first.get()?;
         let next = first.next_job.take();
@@ -84,10 +85,10 @@ impl State {
     }
 }
 
-impl Pool {
-    pub(crate) const fn new(outside: Outside) -> Pool {
+impl HelperPool {
+    pub(crate) const fn new(callbacks: PoolCallbacks) -> HelperPool {
         let (first, last) = (Link::none(), Link::none());
-        let state = State {
+        let state = PoolState {
             first,
             last,
             free: 0,
@@ -95,11 +96,11 @@ impl Pool {
             waiting: 0,
             came_back: 0,
         };
-        Pool {
+        HelperPool {
             state: HoldLock::new(state),
             submitted: AtomicU32::new(0),
             maker: Maker::new(),
-            outside,
+            callbacks,
         }
     }
 
@@ -111,7 +112,7 @@ impl Pool {
     /// Makes sure that a helper will take one more worker, now or when one comes back. Returns
     /// false when the system gives no thread. The caller holds: its server waits meanwhile.
     pub(crate) fn reserve(&'static self) -> bool {
-        let most = (self.outside.most)();
+        let most = (self.callbacks.most)();
         let mut state = self.state.lock();
         if state.free > 0 {
             state.free -= 1;
@@ -140,7 +141,7 @@ impl Pool {
         let alive = state.alive;
         drop(state);
         if !is_good {
-            (self.outside.notice)(alive, 0);
+            (self.callbacks.notice)(alive, 0);
         }
         is_good
     }
@@ -171,7 +172,7 @@ impl Pool {
 
     /// Waits for a worker. None after a time without one, or if there are too many helpers.
     pub(crate) fn next_job(&self) -> Option<&'static Worker> {
-        let most = (self.outside.most)();
+        let most = (self.callbacks.most)();
         let deadline = monotonic() + IDLE;
         loop {
             // ORDERING: the lock orders the queue; the count is read before it, so a submission in
@@ -209,8 +210,8 @@ impl Pool {
         state.waiting -= 1;
         state.alive += 1;
         drop(state);
-        (self.outside.notice)(alive, waiting);
-        if (self.outside.make_helper)(self) {
+        (self.callbacks.notice)(alive, waiting);
+        if (self.callbacks.make_helper)(self) {
             return;
         }
         let mut state = self.state.lock();

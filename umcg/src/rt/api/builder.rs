@@ -194,7 +194,7 @@ impl RuntimeBuilder {
         );
         let processors = if self.pin { processors() } else { Vec::new() };
         let class = stack_size::class(self.stack_size)
-            .map_err(|error| Error::Stack(umcg_core::uth::Error::Stack(error)))?;
+            .map_err(|error| Error::Stack(umcg_core::uth::UthError::Stack(error)))?;
         let parts = Parts {
             scheduler: self.scheduler,
             servers,

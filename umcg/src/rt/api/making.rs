@@ -75,11 +75,11 @@ impl From<Error> for SpawnError {
     }
 }
 
-impl From<uth::Error> for SpawnError {
-    fn from(error: uth::Error) -> Self {
+impl From<uth::UthError> for SpawnError {
+    fn from(error: uth::UthError) -> Self {
         match error {
-            uth::Error::Stack(error) => SpawnError::Stack(error),
-            uth::Error::Storage(_) => SpawnError::Storage,
+            uth::UthError::Stack(error) => SpawnError::Stack(error),
+            uth::UthError::Storage(_) => SpawnError::Storage,
             _ => SpawnError::Stack(StackError::OutOfMemory),
         }
     }
@@ -309,9 +309,11 @@ impl<'a> Builder<'a> {
         }
         let class = self.class(shared)?;
         let make = || match kind {
-            WorkerKind::Light => raw::Worker::carve(shared.group, class, &self.name, room, entry),
+            WorkerKind::Light => {
+                raw::Worker::carve_sharing(shared.group, class, &self.name, room, entry)
+            }
             WorkerKind::Full => {
-                raw::Worker::carve_full(shared.group, class, &self.name, room, entry)
+                raw::Worker::carve_owning(shared.group, class, &self.name, room, entry)
             }
         };
         let worker = make().or_else(|_| {
@@ -322,7 +324,7 @@ impl<'a> Builder<'a> {
     }
 
     /// The stack class for the builder's worker.
-    pub(crate) fn class(&self, shared: &RuntimeState) -> Result<raw::Class, SpawnError> {
+    pub(crate) fn class(&self, shared: &RuntimeState) -> Result<raw::SizeClass, SpawnError> {
         match self.stack_size {
             0 => Ok(shared.class),
             size => stack_size::class(size).map_err(SpawnError::Stack),

@@ -4,8 +4,8 @@
 //! So `spawn` means the same with a C library, a processor or a sanitizer for which
 //! `umcg_core::storage` is not available. It only costs as much as a thread. To the rest of the
 //! runtime such a worker differs in three ways. Its first event brings it to a server
-//! ([`Kind::Wake`](umcg_core::raw::Kind)). Its descriptor and packet lie on the heap. It ends as a
-//! plain thread, so all work of its end is done from outside.
+//! ([`EventKind::Wake`](umcg_core::raw::EventKind)). Its descriptor and packet lie on the heap. It
+//! ends as a plain thread, so all work of its end is done from outside.
 
 use super::body::run_body;
 use super::count::{self, Count};
@@ -60,7 +60,7 @@ where
     let start = builder.class(shared).and_then(|class| {
         // Before the thread is made: then a shortage is an error for the maker, and not a worker
         // that never runs.
-        let home = raw::Reserved::new().map_err(|_| SpawnError::Thread)?;
+        let home = raw::Reservation::new().map_err(|_| SpawnError::Thread)?;
         let parts = Parts {
             home,
             name: builder.name_or(""),
@@ -86,7 +86,7 @@ where
 
 /// The data given to a worker's thread.
 struct Parts<F> {
-    home: raw::Reserved,
+    home: raw::Reservation,
     /// Empty if the worker has no name.
     name: String,
     f: F,

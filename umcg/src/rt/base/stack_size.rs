@@ -6,7 +6,7 @@
 //! idle worker costs some 400 bytes more than with 64 KiB.
 
 use umcg_core::context::stack::{MIN_SIZE, StackError};
-use umcg_core::raw::Class;
+use umcg_core::raw::SizeClass;
 
 /// Bytes of a worker's stack by default.
 pub(crate) const DEFAULT: usize = 256 << 10;
@@ -20,6 +20,6 @@ const LEAST: usize = if cfg!(debug_assertions) {
 };
 
 /// The class of stacks with room for `bytes` bytes.
-pub(crate) fn class(bytes: usize) -> Result<Class, StackError> {
-    Class::for_size(bytes.max(LEAST)).ok_or(StackError::TooLarge)
+pub(crate) fn class(bytes: usize) -> Result<SizeClass, StackError> {
+    SizeClass::for_size(bytes.max(LEAST)).ok_or(StackError::TooLarge)
 }

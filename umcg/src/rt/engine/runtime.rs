@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use umcg_core::asymmetric;
 use umcg_core::context::lock::HoldLock;
 use umcg_core::context::way::nap;
-use umcg_core::raw::{self, Class, Group};
+use umcg_core::raw::{self, Group, SizeClass};
 
 /// A server, as other threads see it.
 #[repr(align(128))]
@@ -116,7 +116,7 @@ pub(crate) struct RuntimeState {
     pub(crate) watch: Watch,
     pub(crate) stalls: Policy,
     /// The class of a worker that names no other.
-    pub(crate) class: Class,
+    pub(crate) class: SizeClass,
     pub(crate) name: String,
     /// The runtime's number. Unique in the process as long as there are fewer than 2^32.
     pub(crate) number: u32,
@@ -150,7 +150,7 @@ pub(crate) struct Parts {
     pub(crate) scheduler: Chosen,
     pub(crate) servers: usize,
     pub(crate) driver: Box<dyn Poller>,
-    pub(crate) class: Class,
+    pub(crate) class: SizeClass,
     pub(crate) name: String,
     pub(crate) preemption: Option<std::time::Duration>,
     pub(crate) stalls: Policy,

@@ -23,7 +23,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 use umcg_core::asymmetric;
 use umcg_core::context::way::nap;
-use umcg_core::raw::{self, Event, Group, Kind};
+use umcg_core::raw::{self, Event, EventKind, Group};
 
 /// Called with a worker that has left, and the right to run it.
 pub(crate) type Step = fn(&ServerState, Runnable);
@@ -284,14 +284,14 @@ impl ServerState {
 /// The calling worker of a runtime, and its server. As long as this value exists, the worker stays
 /// on that server.
 pub(crate) struct Running {
-    running: raw::Running,
+    running: raw::RunningWorker,
     local: *const ServerState,
 }
 
 /// The caller, if it is a worker of a runtime and a server runs it.
 #[inline(always)]
 pub(crate) fn running() -> Option<Running> {
-    let running = raw::Running::here()?;
+    let running = raw::RunningWorker::here()?;
     let local = running.server().upper() as *const ServerState;
     if local.is_null() {
         None
@@ -509,7 +509,7 @@ impl ServerState {
             self.post.leave();
         }
         match left {
-            Event::Ready(Kind::Wait, left) => {
+            Event::Ready(EventKind::Wait, left) => {
                 let step = self.step.replace(yielded);
                 // SAFETY: the event gave the right to run it.
                 step(self, unsafe { Runnable::new(Task::of(left)) });
@@ -524,17 +524,17 @@ impl ServerState {
         // BLOCK: a helper runs the worker now. EXIT and TIMEOUT do not happen to workers of a
         // runtime.
         let Event::Ready(kind, worker) = event else {
-            if let Event::News(Kind::Block, _) = event {
+            if let Event::News(EventKind::Block, _) = event {
                 self.shared().blocked.fetch_add(1, Relaxed);
             }
             return;
         };
-        if kind == Kind::Wake {
+        if kind == EventKind::Wake {
             self.shared().blocked.fetch_sub(1, Relaxed);
         }
         let why = match kind {
-            Kind::Wake => Why::Unblocked,
-            Kind::Preempt => Why::Preempted,
+            EventKind::Wake => Why::Unblocked,
+            EventKind::Preempt => Why::Preempted,
             _ => Why::Yielded,
         };
         if why == Why::Preempted {

@@ -21,7 +21,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
 use umcg_core::Uncancelled;
 use umcg_core::context::way::nap;
-use umcg_core::raw::{self, Doing};
+use umcg_core::raw::{self, Activity};
 
 /// How long the dump waits for a server to stop.
 const PATIENCE: u64 = 100_000_000;
@@ -155,7 +155,7 @@ fn describe(shared: &RuntimeState, worker: raw::Worker, can_look: bool) -> (Stri
         .iter()
         .position(|seat| seat.server().is_some_and(|server| server.runs(worker)));
     let state = match (doing, runs_on) {
-        (Doing::Blocked, _) => "blocks in the kernel".to_owned(),
+        (Activity::Blocked, _) => "blocks in the kernel".to_owned(),
         (_, Some(server)) => format!(
             "runs on server {server}{} (so no backtrace)",
             stall::describe(shared, server)
@@ -172,7 +172,7 @@ fn describe(shared: &RuntimeState, worker: raw::Worker, can_look: bool) -> (Stri
         },
     };
     let state = format!("\nworker {:#x} {name}: {state}\n", worker.id());
-    let is_still = can_look && doing == Doing::Suspended && runs_on.is_none();
+    let is_still = can_look && doing == Activity::Suspended && runs_on.is_none();
     (
         state,
         if is_still {

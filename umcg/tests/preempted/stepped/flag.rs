@@ -16,7 +16,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{
     AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*,
 };
-use umcg_core::raw::{Running, Server};
+use umcg_core::raw::{RunningWorker, Server};
 
 const FLAG: i64 = 0x100;
 /// `si_code` of a step.
@@ -99,7 +99,7 @@ pub(crate) fn prepare(stride: u64, first: u64) -> bool {
 
 /// Makes the calling worker's server known. The turns of that server are ended from here on.
 pub(crate) fn know_server() {
-    let Some(running) = Running::here() else {
+    let Some(running) = RunningWorker::here() else {
         return;
     };
     let server = running.server().into_ptr();
