@@ -71,6 +71,16 @@ PROSE = re.compile(
     r"([Ww]ho|[Ww]hom|[Ww]hoever|(?:of|for|by|with|than) what|what is (?:there|left out))\b"
 )
 QUOTED = re.compile(r"`[^`]*`|\"[^\"]*\"")
+# The crates whose names the glossary keeps apart, its table of shared names, and a row of that.
+NAMED = re.compile(r"(?:umcg-context|umcg-core|umcg|capi)/src/.*\.rs$")
+GLOSSARY = "docs/GLOSSARY.md"
+SHARED_NAMES = "## Names that several modules declare"
+SHARED_NAME = re.compile(r"\| `(\w+)` \| *[^|\s][^|]*\|$")
+# A type's declaration; the beginning of a block in which types are associated, or of tests.
+TYPE = re.compile(
+    r"(\s*)(?:pub(?:\([^)]*\))? )?(?:unsafe |auto )*(struct|enum|union|trait|type) (\w+)"
+)
+BLOCK = re.compile(r"(\s*)(?:pub(?:\([^)]*\))? )?(?:unsafe )?(impl|trait|mod tests)\b")
 DOCUMENT = re.compile(r"\bdocs/[\w/.-]+\.md\b")
 
 
@@ -298,6 +308,45 @@ def prose(tree):
                 yield f"{name}:{number + 1}: name the subject in place of `{match[0]}`"
 
 
+def declared(lines):
+    """The types that a file declares, but the associated ones, and those of its tests."""
+    names, outer, kind = set(), None, None
+    for line in lines:
+        if outer is not None and line.startswith(outer + "}"):
+            outer = None
+        elif match := TYPE.match(line):
+            within = "" if outer is None else outer + "    "
+            is_associated = match[2] == "type" and outer is not None and match[1] == within
+            if not is_associated and (outer is None or kind != "mod tests"):
+                names.add(match[3])
+        match = BLOCK.match(line)
+        if match and outer is None and not line.endswith(("}", ";")):
+            outer, kind = match[1], match[2]
+    return names
+
+
+def glossary(tree):
+    """A name of a type that several modules declare has one meaning, and the glossary says it."""
+    files = {}
+    for name, lines in tree.of(".rs"):
+        for declares in declared(lines) if NAMED.match(name) else ():
+            files.setdefault(declares, []).append(name)
+    _, _, table = tree.texts.get(GLOSSARY, "").partition(f"{SHARED_NAMES}\n")
+    rows = table.partition("\n## ")[0].splitlines()
+    shared = [row[1] for row in map(SHARED_NAME.match, rows) if row]
+    for name, where in sorted(files.items()):
+        if len(where) > 1 and name not in shared:
+            yield (
+                f"{where[0]}: `{name}` is also declared in {', '.join(where[1:])}: give one of them"
+                f" another name, or {GLOSSARY} the meaning that they share"
+            )
+    for name in shared:
+        if len(files.get(name, ())) < 2:
+            yield f"{GLOSSARY}: not several modules declare `{name}`"
+        elif shared.count(name) > 1:
+            yield f"{GLOSSARY}: `{name}` has several rows"
+
+
 def excerpts(tree):
     """A program in a document that says where it comes from is there, word for word."""
     for name, lines in tree.of(".md"):
@@ -394,6 +443,7 @@ LINTS = (
     references,
     anchors,
     prose,
+    glossary,
     excerpts,
     layers,
     rooms,
@@ -458,6 +508,17 @@ CHILDREN = circle("f", "g") | {
     "low/src/f/h.rs": "use super::go;\n",
 }
 
+ONE = "pub struct Pool {\n    len: usize,\n}\n"
+TWO = {"umcg-core/src/a.rs": ONE, "umcg/src/b/mod.rs": "enum Pool {}\n"}
+MEANING = {GLOSSARY: f"{SHARED_NAMES}\n\n| name | meaning |\n|---|---|\n| `Pool` | Things. |\n"}
+# Twins in one file, an associated type, a type of tests: none of them is a second declaration.
+NOT_SHARED = {
+    "umcg-core/src/a.rs": f"#[cfg(a)]\n{ONE}#[cfg(not(a))]\n{ONE}",
+    "umcg-core/src/b.rs": "impl A for B\nwhere\n    B: C,\n{\n    type Pool = B;\n}\n",
+    "umcg-core/src/c.rs": f"#[cfg(test)]\nmod tests {{\n    {ONE}\n}}\nstruct D;\n",
+    "umcg-core/tests/d.rs": ONE,
+}
+
 # The lint, the contents of the tree, and the lint's complaint about it: None where there is no
 # fault.
 PLANTED = [
@@ -502,6 +563,14 @@ PLANTED = [
     (prose, {"a.md": "Whoever waits.\n"}, "name the subject"),
     (prose, {"a.h": "/* A list\n * of what was sent. */\n"}, "name the subject"),
     (prose, {"a.toml": 'what = "a wakeup for who waits"\n'}, "name the subject"),
+    (glossary, TWO | MEANING, None),
+    (glossary, NOT_SHARED, None),
+    (glossary, TWO, "is also declared in umcg/src/b/mod.rs"),
+    (glossary, TWO | {GLOSSARY: "| `Pool` | Things. |\n"}, "is also declared"),
+    (glossary, TWO | {GLOSSARY: MEANING[GLOSSARY].replace("Things. ", "")}, "is also declared"),
+    (glossary, TWO | {"umcg/src/b/mod.rs": "trait A {\n    type Pool;\n}\n"} | MEANING, "not sev"),
+    (glossary, NOT_SHARED | MEANING, "not several modules"),
+    (glossary, NOT_SHARED | {"capi/src/c.rs": "mod m {\n    type Pool = A;\n}\n"}, "is also"),
     (
         excerpts,
         {"a.md": EXAMPLE, "a.rs": "//! ```\n//! let x = 1;\n//!\n//! f(x);\n//! ```\n"},
