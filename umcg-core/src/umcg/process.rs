@@ -30,7 +30,7 @@ pub(crate) fn watch_end() -> Result<(), Errno> {
     }
 }
 
-/// An [`overflow::Running`].
+/// An [`overflow::FindRunning`].
 fn running() -> Option<*const UthRecord> {
     match role_held() {
         Role::Worker(worker, _) | Role::Blocked(worker) => Some(worker.record.load(Relaxed)),

@@ -127,8 +127,8 @@ impl UthRecord {
             .cast::<UthRecord>();
         let (base, class) = stack.into_parts();
         // SAFETY: the top of a stack is mapped for ever and 64-aligned, its contents are valid for
-        // a Record whatever they are (atomics and integers), and only atomics are written while
-        // others may hold a reference.
+        // a `UthRecord` whatever they are (atomics and integers), and only atomics are written
+        // while others may hold a reference.
         let record = unsafe { &*place };
         record.base.store(base.as_ptr(), Relaxed);
         record.class.store(class.index() as u8, Relaxed);
