@@ -25,7 +25,7 @@ struct Worker {
     blocks: AtomicU32,
     waits: AtomicU32,
     has_deadline: AtomicBool,
-    late: AtomicU32,
+    timed_out: AtomicU32,
     told: [AtomicU32; 7],
     /// In a wait with a deadline, for which a server keeps the token until TIMEOUT; or a TIMEOUT
     /// that came before.
@@ -59,7 +59,7 @@ impl World {
             blocks: AtomicU32::new(1), // registering ends like a block
             waits: AtomicU32::new(0),
             has_deadline: AtomicBool::new(false),
-            late: AtomicU32::new(0),
+            timed_out: AtomicU32::new(0),
             told: [const { AtomicU32::new(0) }; 7],
             parked: Mutex::new((false, false)),
         };
@@ -83,7 +83,7 @@ impl World {
         worker.has_deadline.store(false, Relaxed);
         thread::yield_now();
         worker
-            .late
+            .timed_out
             .fetch_add(u32::from(worker.node.take_timed_out()), Relaxed);
     }
 
@@ -259,10 +259,12 @@ impl World {
             let told = |kind: EventKind| worker.told[kind as usize].load(Relaxed);
             assert_eq!(told(EventKind::Wake), worker.blocks.load(Relaxed));
             assert_eq!(told(EventKind::Wait), worker.waits.load(Relaxed));
-            let late = worker.late.load(Relaxed);
-            assert!(told(EventKind::Timeout) <= late && late <= worker.waits.load(Relaxed));
+            let timed_out = worker.timed_out.load(Relaxed);
+            assert!(
+                told(EventKind::Timeout) <= timed_out && timed_out <= worker.waits.load(Relaxed)
+            );
             // By tid a worker runs only after its TIMEOUT was delivered, if that is due.
-            assert!(self.hand == Hand::Held || told(EventKind::Timeout) == late);
+            assert!(self.hand == Hand::Held || told(EventKind::Timeout) == timed_out);
         }
         assert!(
             !self.lists.collect(self.hand, 2, &mut |_, _| true),

@@ -62,10 +62,10 @@ fn wake_and_signals_lose_no_event() {
 fn somebody_is_awake_for_a_deadline() {
     check(|| {
         let lists = lists();
-        let late = node(1, state::RUNNING);
+        let waiter = node(1, state::RUNNING);
         let patient = thread::spawn(move || next_event(lists, seat(), None, Hand::Open));
         let hasty = thread::spawn(move || next_event(lists, seat(), Some(10), Hand::Open));
-        let runner = thread::spawn(move || lists.hand_over(late, Hand::Open, Some(20)));
+        let runner = thread::spawn(move || lists.hand_over(waiter, Hand::Open, Some(20)));
         let clock = thread::spawn(|| [5, 10, 15].map(kernel::advance));
         runner.join().unwrap();
         clock.join().unwrap();
@@ -75,7 +75,7 @@ fn somebody_is_awake_for_a_deadline() {
             patient.join().unwrap(),
             (WaitOutcome::Collected, vec![(1, EventKind::Timeout)])
         );
-        assert!(late.take_timed_out());
+        assert!(waiter.take_timed_out());
     });
 }
 
@@ -85,9 +85,9 @@ fn somebody_is_awake_for_a_deadline() {
 fn timeout_follows_wait() {
     check(|| {
         let lists = lists();
-        let late = node(1, state::RUNNING);
+        let waiter = node(1, state::RUNNING);
         let clock = thread::spawn(|| kernel::advance(10));
-        let poster = thread::spawn(move || lists.post(late, EventKind::Wait, Some(10)));
+        let poster = thread::spawn(move || lists.post(waiter, EventKind::Wait, Some(10)));
         let (seat, mut events) = (seat(), Vec::new());
         while events.len() < 2 {
             events.extend(next_event(lists, seat, None, Hand::Open).1);
@@ -95,7 +95,7 @@ fn timeout_follows_wait() {
         assert_eq!(events, [(1, EventKind::Wait), (1, EventKind::Timeout)]);
         poster.join().unwrap();
         clock.join().unwrap();
-        assert!(late.claim(1, lists) && late.take_timed_out());
+        assert!(waiter.claim(1, lists) && waiter.take_timed_out());
     });
 }
 
