@@ -20,7 +20,7 @@
 use super::current;
 use super::driver::pool;
 use super::driver::source::{Direction, Source as Told};
-use crate::rt::wait::{ClaimedList, Place, Queued, Source};
+use crate::rt::wait::{ClaimedList, Place, Queued, SelectQueue};
 use crate::select::operation::{Operation, Parts};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -194,7 +194,7 @@ fn is_ready(fd: BorrowedFd<'_>, direction: Direction) -> Result<bool, Errno> {
 }
 
 impl Parts for Readiness<'_> {
-    fn source(&self) -> Option<&dyn Source> {
+    fn queue(&self) -> Option<&dyn SelectQueue> {
         Some(self)
     }
 
@@ -233,7 +233,7 @@ unsafe impl Queued for Readiness<'_> {
 }
 
 // SAFETY: as above.
-unsafe impl Source for Readiness<'_> {
+unsafe impl SelectQueue for Readiness<'_> {
     fn serve_now(&self, _: usize) -> Option<usize> {
         self.look().then_some(KNOWN)
     }

@@ -11,7 +11,7 @@ use super::object::{Object, TAKEN_ABANDONED};
 use super::owner;
 use crate::error::texts;
 use crate::rt::time;
-use crate::rt::wait::{self, ClaimedList, End, Place, Queued, Source, Waiter};
+use crate::rt::wait::{self, ClaimedList, Place, Queued, SelectQueue, WaitEnd, Waiter};
 use crate::select::engine::{self, Set as _};
 use crate::select::list::with_list;
 use crate::sync::joint::{Member, Set};
@@ -228,7 +228,7 @@ impl Asked<'_> {
             let object = self.objects.get(index).map(|object| object.object());
             // Behind the objects comes the alert.
             let object = object.or(self.alert).unwrap_or_else(|| unreachable!());
-            (&object.gate as &dyn Source, self.owner)
+            (&object.gate as &dyn SelectQueue, self.owner)
         };
         let len = self.objects.len() + usize::from(self.alert.is_some());
         with_list(len, member, |list| {
@@ -236,7 +236,7 @@ impl Asked<'_> {
                 engine::enter_all(list, 0, waiter, served, false)
             };
             match self.stand(deadline, enter, |served| engine::leave_all(list, served)) {
-                End::Served(index) if index < self.objects.len() => {
+                WaitEnd::Served(index) if index < self.objects.len() => {
                     Ok(woken(index, list.place(index).note.get()))
                 }
                 ended => self.without(ended),
@@ -251,7 +251,7 @@ impl Asked<'_> {
         deadline: u64,
         enter: impl FnOnce(&Waiter, &mut ClaimedList) -> bool,
         leave: impl FnOnce(&mut ClaimedList),
-    ) -> End {
+    ) -> WaitEnd {
         if deadline == LOOK {
             wait::look(
                 |waiter, served| enter(waiter, served) && !waiter.claim_itself(self.nothing()),
@@ -262,8 +262,8 @@ impl Asked<'_> {
         }
     }
 
-    fn without(&self, ended: End) -> Result<Woken, WaitError> {
-        if ended == End::Served(self.objects.len()) {
+    fn without(&self, ended: WaitEnd) -> Result<Woken, WaitError> {
+        if ended == WaitEnd::Served(self.objects.len()) {
             Ok(Woken::Alert)
         } else {
             Err(WaitError::TimedOut)
@@ -286,7 +286,7 @@ impl Asked<'_> {
         let set = Set::new(&members).ok_or(WaitError::Invalid)?;
         if set.try_take().is_none() {
             match self.wait_for_all(&set, deadline) {
-                End::Served(index) if index < members.len() => {}
+                WaitEnd::Served(index) if index < members.len() => {}
                 ended => return self.without(ended),
             }
         }
@@ -300,9 +300,9 @@ impl Asked<'_> {
         })
     }
 
-    fn wait_for_all(&self, set: &Set<'_>, deadline: u64) -> End {
+    fn wait_for_all(&self, set: &Set<'_>, deadline: u64) -> WaitEnd {
         if deadline == LOOK && self.alert.is_none() {
-            return End::Late;
+            return WaitEnd::Revoked;
         }
         let place = Place::new();
         let enter = |waiter: &Waiter, served: &mut ClaimedList| {

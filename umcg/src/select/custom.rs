@@ -10,7 +10,7 @@
 use super::operation::{Operation, Parts};
 use crate::rt::spin::Spin;
 use crate::rt::sync::{AtomicU64, Ordering::*};
-use crate::rt::wait::{self, ClaimedList, Place, Places, Queued, Source};
+use crate::rt::wait::{self, ClaimedList, Place, Places, Queued, SelectQueue};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -183,7 +183,7 @@ impl<W: Waitable> Taking<'_, W> {
 }
 
 impl<W: Waitable> Parts for Taking<'_, W> {
-    fn source(&self) -> Option<&dyn Source> {
+    fn queue(&self) -> Option<&dyn SelectQueue> {
         Some(self)
     }
 
@@ -206,7 +206,7 @@ unsafe impl<W: Waitable> Queued for Taking<'_, W> {
 }
 
 // SAFETY: as above.
-unsafe impl<W: Waitable> Source for Taking<'_, W> {
+unsafe impl<W: Waitable> SelectQueue for Taking<'_, W> {
     fn serve_now(&self, _: usize) -> Option<usize> {
         self.look().then_some(TAKEN)
     }

@@ -18,26 +18,26 @@
 //!   those before.
 
 use super::order::{self, Order};
-use crate::rt::wait::{self, ClaimedList, End, Place, Source, Waiter};
+use crate::rt::wait::{self, ClaimedList, Place, SelectQueue, WaitEnd, Waiter};
 
 /// What is waited for, by index.
 pub(crate) trait Set {
     fn len(&self) -> usize;
 
     /// Whose queue it is; none for what nobody serves, like a time.
-    fn source(&self, index: usize) -> Option<&dyn Source>;
+    fn queue(&self, index: usize) -> Option<&dyn SelectQueue>;
 
     /// What tells it from others, for an [`Order`].
     #[inline]
     fn key(&self, index: usize) -> usize {
-        self.source(index)
-            .map_or(0, |source| (&raw const *source).addr())
+        self.queue(index)
+            .map_or(0, |queue| (&raw const *queue).addr())
     }
 
     /// The place for that queue.
     fn place(&self, index: usize) -> &Place;
 
-    /// What the source is told of the caller. Does not unwind.
+    /// What the queue is told of the caller. Does not unwind.
     fn note(&self, _index: usize) -> usize {
         0
     }
@@ -79,8 +79,8 @@ pub(crate) fn scan(set: &impl Set, order: Order<'_>) -> Option<usize> {
 #[inline(always)]
 fn try_one(set: &impl Set, index: usize) -> bool {
     let note = set
-        .source(index)
-        .and_then(|source| source.serve_now(set.note(index)));
+        .queue(index)
+        .and_then(|queue| queue.serve_now(set.note(index)));
     note.is_some_and(|note| set.finish(index, note))
 }
 
@@ -215,19 +215,19 @@ fn stand(
         ),
     };
     match end {
-        End::Served(index) if index == set.len() => Stood::Nothing,
-        End::Served(index) if set.finish(index, set.place(index).note.get()) => {
+        WaitEnd::Served(index) if index == set.len() => Stood::Nothing,
+        WaitEnd::Served(index) if set.finish(index, set.place(index).note.get()) => {
             Stood::Served(index)
         }
-        End::Served(_) => Stood::Hint,
-        End::Late => Stood::Nothing,
+        WaitEnd::Served(_) => Stood::Hint,
+        WaitEnd::Revoked => Stood::Nothing,
     }
 }
 
 pub(crate) fn leave_all(set: &impl Set, served: &mut ClaimedList) {
     for index in 0..set.len() {
-        if let Some(source) = set.source(index) {
-            source.leave(set.place(index), served);
+        if let Some(queue) = set.queue(index) {
+            queue.leave(set.place(index), served);
         }
     }
 }
@@ -241,7 +241,7 @@ pub(crate) fn enter_all(
     looks: bool,
 ) -> bool {
     for index in order::in_line(first, set.len()) {
-        let Some(source) = set.source(index) else {
+        let Some(queue) = set.queue(index) else {
             continue;
         };
         if looks && set.is_elsewhere(index) {
@@ -254,7 +254,7 @@ pub(crate) fn enter_all(
             is_mine = waiter.claim_itself(index);
             is_mine
         };
-        source.enter_or_claim(place, &mut claim, served);
+        queue.enter_or_claim(place, &mut claim, served);
         if is_mine {
             return false;
         }

@@ -2,7 +2,7 @@
 //! of NT. It has a place for each, on the stack if they are few.
 
 use super::engine::Set;
-use crate::rt::wait::{Place, Source};
+use crate::rt::wait::{Place, SelectQueue};
 use std::cell::Cell;
 use std::marker::PhantomData;
 
@@ -19,7 +19,7 @@ pub(crate) struct List<'o, 'p, M> {
 
 /// Calls `f` with a list of so many.
 #[inline(never)]
-pub(crate) fn with_list<'o, M: Fn(usize) -> (&'o dyn Source, usize), R>(
+pub(crate) fn with_list<'o, M: Fn(usize) -> (&'o dyn SelectQueue, usize), R>(
     len: usize,
     member: M,
     f: impl FnOnce(&List<'o, '_, M>) -> R,
@@ -47,12 +47,12 @@ impl<M> List<'_, '_, M> {
     }
 }
 
-impl<'o, M: Fn(usize) -> (&'o dyn Source, usize)> Set for List<'o, '_, M> {
+impl<'o, M: Fn(usize) -> (&'o dyn SelectQueue, usize)> Set for List<'o, '_, M> {
     fn len(&self) -> usize {
         self.places.len()
     }
 
-    fn source(&self, index: usize) -> Option<&dyn Source> {
+    fn queue(&self, index: usize) -> Option<&dyn SelectQueue> {
         Some((self.member)(index).0)
     }
 

@@ -39,7 +39,7 @@ pub use set::Set;
 
 use crate::rt::time;
 use crate::rt::timed;
-use crate::rt::wait::{Place, Source};
+use crate::rt::wait::{Place, SelectQueue};
 use operation::Parts;
 use order::Order;
 
@@ -159,8 +159,8 @@ impl<S: Selectable> engine::Set for Operations<'_, S> {
         self.0.len()
     }
 
-    fn source(&self, index: usize) -> Option<&dyn Source> {
-        self.0[index].source()
+    fn queue(&self, index: usize) -> Option<&dyn SelectQueue> {
+        self.0[index].queue()
     }
 
     fn place(&self, index: usize) -> &Place {

@@ -1,7 +1,7 @@
 //! What `select` waits for.
 
 use crate::rt::time;
-use crate::rt::wait::{Place, Source};
+use crate::rt::wait::{Place, SelectQueue};
 use std::time::{Duration, Instant};
 
 /// What the loop under `select` asks of an operation. Not for others to implement: what they have
@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 pub trait Parts {
     /// Whose queue it waits in; none if nobody serves it but the clock.
     #[doc(hidden)]
-    fn source(&self) -> Option<&dyn Source>;
+    fn queue(&self) -> Option<&dyn SelectQueue>;
 
     /// Its place there.
     #[doc(hidden)]
     fn place(&self) -> &Place;
 
-    /// What the source is told. Does not unwind.
+    /// What the queue is told. Does not unwind.
     #[doc(hidden)]
     fn note(&self) -> usize {
         0
@@ -61,8 +61,8 @@ impl<P: Parts + ?Sized> Selectable for P {}
 macro_rules! passed_on {
     () => {
         #[inline]
-        fn source(&self) -> Option<&dyn Source> {
-            (**self).source()
+        fn queue(&self) -> Option<&dyn SelectQueue> {
+            (**self).queue()
         }
 
         #[inline]
@@ -162,7 +162,7 @@ pub fn after(duration: Duration) -> Timer {
 }
 
 impl Parts for Timer {
-    fn source(&self) -> Option<&dyn Source> {
+    fn queue(&self) -> Option<&dyn SelectQueue> {
         None
     }
 

@@ -5,7 +5,7 @@ use super::operation::{Operation, Selectable};
 use super::order::{Order, Turn};
 use crate::rt::time;
 use crate::rt::timed;
-use crate::rt::wait::{self, ClaimedList, End, Place, Source, Waiter};
+use crate::rt::wait::{self, ClaimedList, Place, SelectQueue, WaitEnd, Waiter};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::ptr::NonNull;
@@ -275,8 +275,8 @@ impl<O: Selectable> Kept<O> {
         if self.missing.has(index) {
             return;
         }
-        if let Some(source) = self.operation(index).source() {
-            wait::undisturbed(|served| source.leave(self.operation(index).place(), served));
+        if let Some(queue) = self.operation(index).queue() {
+            wait::undisturbed(|served| queue.leave(self.operation(index).place(), served));
         }
         self.missing.add(index);
     }
@@ -297,8 +297,8 @@ impl<O: Selectable> Kept<O> {
             || self.send_guests_away(),
         );
         let index = match (end, taken.get()) {
-            (Some(End::Late), _) => return Err(()),
-            (Some(End::Served(index)), _) => {
+            (Some(WaitEnd::Revoked), _) => return Err(()),
+            (Some(WaitEnd::Served(index)), _) => {
                 self.missing.add(index);
                 index
             }
@@ -320,7 +320,7 @@ impl<O: Selectable> Kept<O> {
         let leaves_out = |index| looks && self.operation(index).is_elsewhere();
         self.missing.take(leaves_out, |index| {
             let operation = self.operation(index);
-            let Some(source) = operation.source() else {
+            let Some(queue) = operation.queue() else {
                 return false;
             };
             if !operation.may_stay() {
@@ -333,7 +333,7 @@ impl<O: Selectable> Kept<O> {
                 taken = Some(index);
                 true
             };
-            source.enter_or_claim(operation.place(), &mut claim, served);
+            queue.enter_or_claim(operation.place(), &mut claim, served);
             taken.is_some()
         });
         taken
@@ -358,8 +358,8 @@ impl<O: Selectable> engine::Set for Kept<O> {
         self.operations.len()
     }
 
-    fn source(&self, index: usize) -> Option<&dyn Source> {
-        self.operation(index).source()
+    fn queue(&self, index: usize) -> Option<&dyn SelectQueue> {
+        self.operation(index).queue()
     }
 
     fn place(&self, index: usize) -> &Place {

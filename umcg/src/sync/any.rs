@@ -3,7 +3,7 @@
 use super::gate::NO_MORE;
 use super::semaphore::{AcquireError, Closed, Semaphore, TryAcquireError};
 use crate::rt::timed;
-use crate::rt::wait::Source;
+use crate::rt::wait::SelectQueue;
 use crate::select::engine;
 use crate::select::list::with_list;
 use crate::select::order::{self, Order};
@@ -108,6 +108,6 @@ pub(crate) fn any(semaphores: &[&Semaphore], deadline: u64) -> Result<usize, Acq
 }
 
 /// One wakeup of each is wanted.
-fn member<'a>(semaphores: &'a [&Semaphore]) -> impl Fn(usize) -> (&'a dyn Source, usize) {
+fn member<'a>(semaphores: &'a [&Semaphore]) -> impl Fn(usize) -> (&'a dyn SelectQueue, usize) {
     |index| (semaphores[index].gate(), 1)
 }

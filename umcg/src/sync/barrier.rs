@@ -102,9 +102,9 @@ impl Barrier {
 unsafe impl Queued for Barrier {
     fn leave(&self, place: &Place, _: &mut ClaimedList) -> bool {
         let mut waiting = self.waiting.lock();
-        let left = waiting.places.remove(place);
-        waiting.count -= u32::from(left);
-        left
+        let has_left = waiting.places.remove(place);
+        waiting.count -= u32::from(has_left);
+        has_left
     }
 }
 

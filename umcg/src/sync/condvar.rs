@@ -196,9 +196,9 @@ impl Condvar {
 unsafe impl Queued for Condvar {
     fn leave(&self, place: &Place, _: &mut ClaimedList) -> bool {
         let places = self.places.lock();
-        let left = places.remove(place);
+        let has_left = places.remove(place);
         self.has_waiters.store(!places.is_empty(), Relaxed);
-        left
+        has_left
     }
 }
 

@@ -17,7 +17,7 @@
 use super::gate::{Gate, Policy, SERVED, Until};
 use crate::rt::time::Elapsed;
 use crate::rt::timed;
-use crate::rt::wait::{self, Place, Source};
+use crate::rt::wait::{self, Place, SelectQueue};
 use crate::select::operation::{Operation, Parts};
 use std::fmt;
 
@@ -182,7 +182,7 @@ pub struct Waiting<'a> {
 }
 
 impl Parts for Waiting<'_> {
-    fn source(&self) -> Option<&dyn Source> {
+    fn queue(&self) -> Option<&dyn SelectQueue> {
         Some(&self.event.gate)
     }
 

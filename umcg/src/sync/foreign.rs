@@ -13,7 +13,7 @@ use super::once::{Once, Turn};
 use super::rwlock::RawRwLock;
 use super::semaphore::{Semaphore, TryAcquireError};
 use super::wait_group::WaitGroup;
-use crate::rt::wait::{Place, Source};
+use crate::rt::wait::{Place, SelectQueue};
 use crate::select::operation::{Operation, Parts};
 use std::fmt;
 use std::mem::offset_of;
@@ -95,7 +95,7 @@ pub fn is_done(group: &WaitGroup) -> bool {
 }
 
 impl Kind for RawMutex {
-    fn source(&self) -> &dyn Source {
+    fn queue(&self) -> &dyn SelectQueue {
         self.gate()
     }
 
@@ -120,7 +120,7 @@ pub fn locking(mutex: &RawMutex) -> Locking<'_> {
 }
 
 impl Parts for Locking<'_> {
-    fn source(&self) -> Option<&dyn Source> {
+    fn queue(&self) -> Option<&dyn SelectQueue> {
         Some(self.mutex.gate())
     }
 

@@ -28,7 +28,7 @@
 
 use super::joint::{self, Held, JOINT, Joint};
 use crate::rt::time;
-use crate::rt::wait::{self, ClaimedList, Place, Places, Queued, Single, Source};
+use crate::rt::wait::{self, ClaimedList, Place, Places, Queued, SelectQueue, Single};
 use crate::rt::word::Word;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -317,14 +317,14 @@ impl Until {
 unsafe impl<P: Policy> Queued for Gate<P> {
     fn leave(&self, place: &Place, served: &mut ClaimedList) -> bool {
         let (mut word, held) = joint::lock_to_give(self);
-        let left = self.places.remove(place);
-        word = if left && P::IN_ORDER {
+        let has_left = self.places.remove(place);
+        word = if has_left && P::IN_ORDER {
             self.serve(word, held.as_ref(), served)
         } else {
             self.noted(word)
         };
         self.word.unlock(word);
-        left
+        has_left
     }
 
     fn hands_over(&self) -> bool {
@@ -333,7 +333,7 @@ unsafe impl<P: Policy> Queued for Gate<P> {
 }
 
 // SAFETY: as above.
-unsafe impl<P: Policy> Source for Gate<P> {
+unsafe impl<P: Policy> SelectQueue for Gate<P> {
     fn serve_now(&self, want: usize) -> Option<usize> {
         self.try_pass(want)
     }

@@ -24,7 +24,7 @@
 
 use super::gate::NO_MORE;
 use crate::rt::spin::SpinGuard;
-use crate::rt::wait::{self, ClaimedList, End, Place, Places, Queued, Waiter};
+use crate::rt::wait::{self, ClaimedList, Place, Places, Queued, WaitEnd, Waiter};
 use std::cell::Cell;
 use std::ptr;
 
@@ -215,7 +215,7 @@ pub(crate) struct Set<'a> {
 pub(crate) enum Ended {
     Taken,
     Closed,
-    Late,
+    TimedOut,
 }
 
 impl<'a> Set<'a> {
@@ -266,13 +266,13 @@ impl<'a> Set<'a> {
         let is_closed = Cell::new(false);
         let enter = |waiter: &Waiter, _: &mut ClaimedList| !self.enter_or_claim(waiter, &is_closed);
         match wait::many(reason, deadline, enter, |_| self.leave()) {
-            End::Late => Ended::Late,
-            End::Served(index)
+            WaitEnd::Revoked => Ended::TimedOut,
+            WaitEnd::Served(index)
                 if is_closed.get() || self.members[index].place.note.get() == NO_MORE =>
             {
                 Ended::Closed
             }
-            End::Served(_) => Ended::Taken,
+            WaitEnd::Served(_) => Ended::Taken,
         }
     }
 

@@ -23,7 +23,7 @@ use super::joint::{self, JOINT};
 use crate::rt::server;
 use crate::rt::sync::{is_alone, spin};
 use crate::rt::time;
-use crate::rt::wait::{self, ClaimedList, Place, Queued, Source};
+use crate::rt::wait::{self, ClaimedList, Place, Queued, SelectQueue};
 use crate::select::operation::{Operation, Parts};
 use std::cell::Cell;
 use std::fmt;
@@ -399,7 +399,7 @@ pub(super) fn raw<T: ?Sized>(mutex: &Mutex<T>) -> &RawMutex {
 }
 
 impl<T: ?Sized> Parts for Locking<'_, T> {
-    fn source(&self) -> Option<&dyn Source> {
+    fn queue(&self) -> Option<&dyn SelectQueue> {
         Some(self)
     }
 
@@ -421,7 +421,7 @@ unsafe impl<T: ?Sized> Queued for Locking<'_, T> {
 }
 
 // SAFETY: it is the mutex's.
-unsafe impl<T: ?Sized> Source for Locking<'_, T> {
+unsafe impl<T: ?Sized> SelectQueue for Locking<'_, T> {
     fn serve_now(&self, note: usize) -> Option<usize> {
         // Locked before, and not asked for.
         if self.is_locked.get() {

@@ -6,7 +6,7 @@ use super::joint::{Ended, Joint, Member, Set};
 use super::mutex::{self, Mutex};
 use super::semaphore::{AcquireError, Closed, Semaphore, TryAcquireError};
 use crate::rt::timed;
-use crate::rt::wait::Source;
+use crate::rt::wait::SelectQueue;
 use crate::select::engine;
 use crate::select::list::with_list;
 
@@ -24,7 +24,7 @@ impl<K: Kind + ?Sized> Object for K {}
 #[allow(unreachable_pub, reason = "in a signature of a sealed trait")]
 pub trait Kind {
     #[doc(hidden)]
-    fn source(&self) -> &dyn Source;
+    fn queue(&self) -> &dyn SelectQueue;
 
     #[doc(hidden)]
     fn joint(&self) -> &dyn Joint;
@@ -43,7 +43,7 @@ pub trait Kind {
 }
 
 impl Kind for Event {
-    fn source(&self) -> &dyn Source {
+    fn queue(&self) -> &dyn SelectQueue {
         self.gate()
     }
 
@@ -53,7 +53,7 @@ impl Kind for Event {
 }
 
 impl Kind for Semaphore {
-    fn source(&self) -> &dyn Source {
+    fn queue(&self) -> &dyn SelectQueue {
         self.gate()
     }
 
@@ -71,7 +71,7 @@ impl Kind for Semaphore {
 }
 
 impl<T: ?Sized> Kind for Mutex<T> {
-    fn source(&self) -> &dyn Source {
+    fn queue(&self) -> &dyn SelectQueue {
         mutex::raw(self).gate()
     }
 
@@ -145,7 +145,7 @@ fn lowest<E>(
     nothing: E,
     closed: E,
 ) -> Result<usize, E> {
-    let member = |index: usize| (objects[index].source(), objects[index].want());
+    let member = |index: usize| (objects[index].queue(), objects[index].want());
     with_list(objects.len(), member, |list| {
         let index = engine::lowest(list, ANY, deadline).ok_or(nothing)?;
         if objects[index].was_closed(list.served()) {
@@ -215,7 +215,7 @@ pub(crate) fn all(objects: &[&dyn Object], deadline: u64) -> Result<(), AcquireE
     match set.try_take().unwrap_or_else(|| set.wait(ALL, deadline)) {
         Ended::Taken => Ok(()),
         Ended::Closed => Err(AcquireError::Closed),
-        Ended::Late => Err(AcquireError::TimedOut),
+        Ended::TimedOut => Err(AcquireError::TimedOut),
     }
 }
 

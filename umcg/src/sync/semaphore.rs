@@ -33,7 +33,7 @@ pub use error::{AcquireError, Closed, Overflow, TryAcquireError};
 use super::gate::{Gate, NO_MORE, PATIENT, Policy, SERVED, TRY, Until};
 use super::joint::JOINT;
 use crate::rt::timed;
-use crate::rt::wait::{self, Place, Source};
+use crate::rt::wait::{self, Place, SelectQueue};
 use crate::rt::word::LOCKED;
 use crate::select::operation::{Operation, Parts};
 use std::cell::Cell;
@@ -522,7 +522,7 @@ pub struct Acquiring<'a> {
 }
 
 impl Parts for Acquiring<'_> {
-    fn source(&self) -> Option<&dyn Source> {
+    fn queue(&self) -> Option<&dyn SelectQueue> {
         Some(&self.semaphore.gate)
     }
 

@@ -15,7 +15,7 @@ pub use places::{NoPlace, NotSent};
 use super::core::{Core, NO_MORE, TRY};
 use super::layout::{LARGE, Layout};
 pub use super::waiting::Refused;
-use crate::rt::wait::{self, Place, Source};
+use crate::rt::wait::{self, Place, SelectQueue};
 use crate::select::operation::{Operation, Parts};
 use places::Places;
 use std::alloc;
@@ -295,7 +295,7 @@ impl<'a> Selected<'a> {
 }
 
 impl Parts for Selected<'_> {
-    fn source(&self) -> Option<&dyn Source> {
+    fn queue(&self) -> Option<&dyn SelectQueue> {
         match self.way {
             _ if !self.takes_part.get() => None,
             Way::Send => Some(self.tube.0.sending()),

@@ -3,7 +3,7 @@
 use super::core::{NO_MORE, SERVED, TRY};
 use super::ends::{Receiver, Sender, Shared};
 use super::error::{RecvError, SendError};
-use crate::rt::wait::{ClaimedList, Place, Queued, Source};
+use crate::rt::wait::{ClaimedList, Place, Queued, SelectQueue};
 use crate::select::operation::{Operation, Parts};
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
@@ -130,7 +130,7 @@ impl<T> Sending<'_, T> {
 }
 
 impl<T> Parts for Sending<'_, T> {
-    fn source(&self) -> Option<&dyn Source> {
+    fn queue(&self) -> Option<&dyn SelectQueue> {
         Some(self)
     }
 
@@ -161,7 +161,7 @@ unsafe impl<T> Queued for Sending<'_, T> {
 }
 
 // SAFETY: it is the tube's.
-unsafe impl<T> Source for Sending<'_, T> {
+unsafe impl<T> SelectQueue for Sending<'_, T> {
     fn serve_now(&self, note: usize) -> Option<usize> {
         self.assert_message();
         self.0.shared.core.sending().serve_now(note)
@@ -204,7 +204,7 @@ impl<T> Drop for Sending<'_, T> {
 }
 
 impl<T> Parts for Receiving<'_, T> {
-    fn source(&self) -> Option<&dyn Source> {
+    fn queue(&self) -> Option<&dyn SelectQueue> {
         Some(self)
     }
 
@@ -229,7 +229,7 @@ unsafe impl<T> Queued for Receiving<'_, T> {
 }
 
 // SAFETY: it is the tube's.
-unsafe impl<T> Source for Receiving<'_, T> {
+unsafe impl<T> SelectQueue for Receiving<'_, T> {
     fn serve_now(&self, note: usize) -> Option<usize> {
         if self.0.state.get() == State::Done {
             // Received before, and not taken out.

@@ -5,7 +5,7 @@ use super::core::{
 };
 use super::layout::Layout;
 use super::patience;
-use crate::rt::wait::{self, ClaimedList, Place, Queued, Source};
+use crate::rt::wait::{self, ClaimedList, Place, Queued, SelectQueue};
 
 const SENDING: &&str = &"send";
 const RECEIVING: &&str = &"receive";
@@ -304,10 +304,10 @@ impl<L: Layout> Locked<'_, L> {
 unsafe impl<L: Layout> Queued for Sending<L> {
     fn leave(&self, place: &Place, _: &mut ClaimedList) -> bool {
         let mut locked = self.0.lock();
-        let left = self.0.senders.remove(place);
+        let has_left = self.0.senders.remove(place);
         locked.note_senders();
         locked.unlock();
-        left
+        has_left
     }
 }
 
@@ -315,15 +315,15 @@ unsafe impl<L: Layout> Queued for Sending<L> {
 unsafe impl<L: Layout> Queued for Receiving<L> {
     fn leave(&self, place: &Place, _: &mut ClaimedList) -> bool {
         let mut locked = self.0.lock();
-        let left = self.0.receivers.remove(place);
+        let has_left = self.0.receivers.remove(place);
         locked.note_receivers();
         locked.unlock();
-        left
+        has_left
     }
 }
 
 // SAFETY: as above. The notes are addresses of messages, by the contract of `Layout::copy`.
-unsafe impl<L: Layout> Source for Sending<L> {
+unsafe impl<L: Layout> SelectQueue for Sending<L> {
     fn serve_now(&self, note: usize) -> Option<usize> {
         let from = std::ptr::with_exposed_provenance(note);
         // SAFETY: by the contract.
@@ -383,7 +383,7 @@ unsafe impl<L: Layout> Source for Sending<L> {
 }
 
 // SAFETY: as above.
-unsafe impl<L: Layout> Source for Receiving<L> {
+unsafe impl<L: Layout> SelectQueue for Receiving<L> {
     fn serve_now(&self, note: usize) -> Option<usize> {
         let into = std::ptr::with_exposed_provenance_mut(note);
         // SAFETY: by the contract.

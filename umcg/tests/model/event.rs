@@ -55,7 +55,7 @@ fn pulse(is_manual: bool) {
         Event::auto(false)
     });
     let (task, waits) = party(true, || event.wait());
-    while task.left.load(SeqCst) == 0 {
+    while task.departed.load(SeqCst) == 0 {
         thread::yield_now();
     }
     let (_, late) = party(true, || event.wait_until(SOON).is_ok());

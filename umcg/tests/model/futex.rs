@@ -375,7 +375,7 @@ fn in_order() {
     check(|| {
         let words = words::<2>();
         let (first, waiter) = party(true, || wait_until(&words[0], 0, SOON).is_ok());
-        while first.left.load(SeqCst) == 0 {
+        while first.departed.load(SeqCst) == 0 {
             thread::yield_now();
         }
         let list = move || [Wait::new(&words[1], 0), Wait::new(&words[0], 0)];
@@ -394,7 +394,7 @@ fn a_set_takes_turns() {
     check(|| {
         let words = words::<2>();
         let stands = |task: &Task| {
-            while task.left.load(SeqCst) == 0 {
+            while task.departed.load(SeqCst) == 0 {
                 thread::yield_now();
             }
         };

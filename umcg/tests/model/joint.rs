@@ -163,7 +163,7 @@ fn a_pulse_counts() {
         let semaphore: &'static Semaphore = Box::leak(Box::new(Semaphore::new(0)));
         let event: &'static Event = Box::leak(Box::new(Event::manual(false)));
         let (task, joint) = party(true, || all(&[event, semaphore], SOON).is_ok());
-        while task.left.load(SeqCst) == 0 {
+        while task.departed.load(SeqCst) == 0 {
             thread::yield_now();
         }
         let (_, giver) = party(true, || semaphore.release(1).unwrap());

@@ -21,8 +21,8 @@ impl<O: Parts> engine::Set for Operations<O> {
         2
     }
 
-    fn source(&self, index: usize) -> Option<&dyn crate::rt::wait::Source> {
-        self.0[index].source()
+    fn queue(&self, index: usize) -> Option<&dyn crate::rt::wait::SelectQueue> {
+        self.0[index].queue()
     }
 
     fn place(&self, index: usize) -> &crate::rt::wait::Place {

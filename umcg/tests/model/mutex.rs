@@ -98,7 +98,7 @@ fn handed(is_fair: bool) {
         room.mutex.lock();
         room.pass(false);
     });
-    while task.left.load(SeqCst) == 0 {
+    while task.departed.load(SeqCst) == 0 {
         thread::yield_now();
     }
     room.unlock(!is_fair);
@@ -215,7 +215,7 @@ fn one_of_two(is_fair: bool, is_worker: bool) {
 pub(crate) struct Of(pub(crate) &'static Room);
 
 impl crate::sync::objects::Kind for Of {
-    fn source(&self) -> &dyn crate::rt::wait::Source {
+    fn queue(&self) -> &dyn crate::rt::wait::SelectQueue {
         self.0.mutex.gate()
     }
 

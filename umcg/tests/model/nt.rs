@@ -19,7 +19,7 @@ fn id(owner: u32) -> NonZeroU32 {
 }
 
 fn is_gone(task: &Task) -> bool {
-    task.left.load(SeqCst) != 0
+    task.departed.load(SeqCst) != 0
 }
 
 /// Waits for the objects, as this owner.

@@ -143,7 +143,7 @@ fn a_waiting_writer_is_next() {
         let room = Room::new();
         room.lock.lock_shared();
         let (task, writer) = party(true, || room.write());
-        while task.left.load(SeqCst) == 0 {
+        while task.departed.load(SeqCst) == 0 {
             thread::yield_now();
         }
         assert!(!room.lock.try_lock_shared());

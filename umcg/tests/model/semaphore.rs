@@ -68,7 +68,7 @@ fn nobody_is_overtaken() {
     check(|| {
         let semaphore = of_kind(false);
         let (task, waiter) = party(true, || semaphore.acquire().unwrap());
-        while task.left.load(SeqCst) == 0 {
+        while task.departed.load(SeqCst) == 0 {
             thread::yield_now();
         }
         semaphore.release(1).unwrap();

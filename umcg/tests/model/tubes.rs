@@ -8,7 +8,7 @@ mod futures;
 
 use crate::check;
 use crate::rt::task::{self, Task};
-use crate::rt::wait::{Place, Source};
+use crate::rt::wait::{Place, SelectQueue};
 use crate::rt::{cancel, wait};
 use crate::select::engine;
 use crate::select::operation::{Operation, Parts};
@@ -117,7 +117,7 @@ fn worker<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> JoinHand
 
 /// Until it has left its server to wait.
 fn until_it_waits(task: &Task) {
-    while task.left.load(SeqCst) == 0 {
+    while task.departed.load(SeqCst) == 0 {
         thread::yield_now();
     }
 }
@@ -459,7 +459,7 @@ impl<const N: usize> engine::Set for Wants<N> {
         N
     }
 
-    fn source(&self, index: usize) -> Option<&dyn Source> {
+    fn queue(&self, index: usize) -> Option<&dyn SelectQueue> {
         let want = &self.0[index];
         Some(if want.is_send {
             want.tube.sending()

@@ -2,7 +2,7 @@
 
 use crate::check;
 use crate::rt::cancel;
-use crate::rt::wait::{Place, Source};
+use crate::rt::wait::{Place, SelectQueue};
 use crate::select::custom::{Taking, Waitable, Waiters, taking};
 use crate::select::engine;
 use crate::select::operation::{Operation, Parts};
@@ -55,8 +55,8 @@ impl engine::Set for Either {
         2
     }
 
-    fn source(&self, index: usize) -> Option<&dyn Source> {
-        self.0[index].source()
+    fn queue(&self, index: usize) -> Option<&dyn SelectQueue> {
+        self.0[index].queue()
     }
 
     fn place(&self, index: usize) -> &Place {

@@ -13,7 +13,7 @@ use crate::rt::base::sync::{AtomicBool, Ordering::*, give_way};
 use crate::rt::engine::server::ServerState;
 use crate::rt::task::Task;
 use crate::rt::wait::joined::{RUNNING, SELECTS, TASK, has_ended, is_over};
-use crate::rt::wait::queue::{ClaimedList, Place, Queued, Source};
+use crate::rt::wait::queue::{ClaimedList, Place, Queued, SelectQueue};
 use crate::select::operation::{Operation, Parts};
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -95,7 +95,7 @@ unsafe impl Queued for Ending<'_> {
 }
 
 // SAFETY: as above.
-unsafe impl Source for Ending<'_> {
+unsafe impl SelectQueue for Ending<'_> {
     fn serve_now(&self, note: usize) -> Option<usize> {
         is_over(self.worker).then_some(note)
     }
@@ -119,7 +119,7 @@ unsafe impl Source for Ending<'_> {
 }
 
 impl Parts for Ending<'_> {
-    fn source(&self) -> Option<&dyn Source> {
+    fn queue(&self) -> Option<&dyn SelectQueue> {
         Some(self)
     }
 

@@ -14,7 +14,7 @@
 //! - `hints`, `shared`, `runtime`: the maker of the worker, before the worker is ready.
 //! - `reason`, `scope`, `result`, `locals`, `depth`: the worker; its maker before it is ready;
 //!   after it has ended, the holder of the right to run it.
-//! - `cancel`, `waits_at`: see `cancel`. `waiter`, `left`, `asleep`, `interrupted`: see `wait`.
+//! - `cancel`, `waits_at`: see `cancel`. `waiter`, `departed`, `asleep`, `interrupted`: see `wait`.
 //! - `patience`: the thread.
 
 pub(crate) mod handle;
@@ -87,7 +87,7 @@ pub(crate) struct Task {
     pub(crate) runtime: AtomicU32,
     /// See `wait`.
     pub(crate) waiter: AtomicPtr<()>,
-    pub(crate) left: AtomicU32,
+    pub(crate) departed: AtomicU32,
     pub(crate) asleep: AtomicU32,
     pub(crate) interrupted: AtomicBool,
     /// For a thread: how long it spins before it sleeps. See `wait`.
@@ -151,7 +151,7 @@ impl Task {
             locals: AtomicPtr::new(null_mut()),
             runtime: AtomicU32::new(0),
             waiter: AtomicPtr::new(null_mut()),
-            left: AtomicU32::new(0),
+            departed: AtomicU32::new(0),
             asleep: AtomicU32::new(0),
             interrupted: AtomicBool::new(false),
             patience: AtomicU32::new(0),

@@ -21,7 +21,7 @@ pub(crate) struct Task {
     /// It unwinds, and does not check whether it was asked to end.
     pub(crate) unwinds: AtomicBool,
     pub(crate) waiter: AtomicPtr<()>,
-    pub(crate) left: AtomicU32,
+    pub(crate) departed: AtomicU32,
     pub(crate) asleep: AtomicU32,
     pub(crate) interrupted: shuttle::sync::atomic::AtomicBool,
     pub(crate) patience: AtomicU32,
@@ -44,7 +44,7 @@ pub(crate) fn make(is_worker: bool) -> &'static Task {
         noticed: AtomicBool::new(false),
         unwinds: AtomicBool::new(false),
         waiter: AtomicPtr::new(std::ptr::null_mut()),
-        left: AtomicU32::new(0),
+        departed: AtomicU32::new(0),
         asleep: AtomicU32::new(0),
         interrupted: shuttle::sync::atomic::AtomicBool::new(false),
         patience: AtomicU32::new(2),

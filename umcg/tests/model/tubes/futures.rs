@@ -65,8 +65,8 @@ impl engine::Set for Alone<'_> {
         1
     }
 
-    fn source(&self, _: usize) -> Option<&dyn Source> {
-        self.0.source()
+    fn queue(&self, _: usize) -> Option<&dyn SelectQueue> {
+        self.0.queue()
     }
 
     fn place(&self, _: usize) -> &Place {

@@ -21,7 +21,7 @@
 //! In the order of a queue it is where it was put in, though it did not wait all the time: it may
 //! come before one who came while it was idle.
 
-use super::{Caller, ClaimedList, End, REVOKED, WAITING, Waiter, Who, cancel, deadline};
+use super::{Caller, ClaimedList, REVOKED, WAITING, WaitEnd, Waiter, Who, cancel, deadline};
 use crate::rt::base::sync::Ordering::*;
 use std::mem::MaybeUninit;
 
@@ -101,17 +101,17 @@ impl Waiter {
 }
 
 /// Waits once more with a waiter that is kept, until `deadline` at most; without one it only looks:
-/// [`End::Late`] if for a moment there was nothing. `enter` is called with preemption off: it puts
-/// in the places that are missing, and returns false if the caller has not to wait. None if that is
-/// so, or if the waiter was passed over. `leave` is called in any case, with the caller as it was.
-/// As [`many`](super::many), and a look as [`look`](super::look).
+/// [`WaitEnd::Revoked`] if for a moment there was nothing. `enter` is called with preemption off:
+/// it puts in the places that are missing, and returns false if the caller has not to wait. None if
+/// that is so, or if the waiter was passed over. `leave` is called in any case, with the caller as
+/// it was. As [`many`](super::many), and a look as [`look`](super::look).
 pub(crate) fn again(
     waiter: &Waiter,
     reason: &'static &'static str,
     deadline: Option<u64>,
     enter: impl FnOnce(&mut ClaimedList) -> bool,
     leave: impl FnOnce(),
-) -> Option<End> {
+) -> Option<WaitEnd> {
     let mut entry = MaybeUninit::uninit();
     let alarm = deadline::alarm(&mut entry, deadline.unwrap_or(u64::MAX));
     let caller = Caller::new();
@@ -128,7 +128,7 @@ pub(crate) fn again(
     leave();
     drop(alarm);
     let end = is_armed.then(|| waiter.end());
-    if end == Some(End::Late) && deadline.is_some() {
+    if end == Some(WaitEnd::Revoked) && deadline.is_some() {
         cancel::checkpoint();
     }
     end

@@ -21,7 +21,7 @@
 //!   waiter.
 //! - W2: who claims or revokes a worker's wait has the right to run the worker, as soon as its
 //!   context is saved. The worker enters queues first and leaves its server then, which says so
-//!   (`left`); a claimer that comes in between waits for that. Nothing can hold the worker up
+//!   (`departed`); a claimer that comes in between waits for that. Nothing can hold the worker up
 //!   there: it is not preempted from its first place to its leaving, and it leaves even if it was
 //!   claimed meanwhile, unless it claimed itself.
 //! - W3: who revokes looks at the waiter in its frame. The task says where that is (`waiter`), and
@@ -44,8 +44,8 @@
 //!
 //! docs/protocols/wait.md has the argument at length. Rejected: parking by the task's park word
 //! (two locked operations more a hop, and it takes the user's own unparks away); entering the queue
-//! in a step after the worker has left (nobody waits for `left` then, but each object needs a step,
-//! and a wait on many objects locks all of them on the stack of whoever runs next).
+//! in a step after the worker has left (nobody waits for `departed` then, but each object needs a
+//! step, and a wait on many objects locks all of them on the stack of whoever runs next).
 
 use super::{cancel, deadline};
 use crate::rt::base::clock;
@@ -73,9 +73,9 @@ pub(crate) use thread::look_first;
 const WAITING: u32 = 0;
 const REVOKED: u32 = 1 << 30;
 
-/// In `Task::left`: the worker's context is saved.
+/// In `Task::departed`: the worker's context is saved.
 const HERE: u32 = 0;
-const LEFT: u32 = 1;
+const DEPARTED: u32 = 1;
 
 /// How often a claimer looks whether a worker has left before it lets other threads run.
 const LOOKS: u32 = 100;
@@ -109,7 +109,7 @@ pub unsafe trait Queued {
 /// # Safety
 /// As [`Queued`]: what `enter_or_claim` does, it does under that lock.
 #[allow(unreachable_pub, reason = "in a signature of a sealed trait")]
-pub unsafe trait Source: Queued {
+pub unsafe trait SelectQueue: Queued {
     /// Serves the caller, who stands nowhere, at once if that can be: returns what the note of a
     /// place would be then.
     fn serve_now(&self, note: usize) -> Option<usize>;
@@ -126,11 +126,11 @@ pub unsafe trait Source: Queued {
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// Served at the place with this index; or it had not to wait.
+pub(crate) enum WaitEnd {
+    /// Served at the place with this index; or it did not have to wait.
     Served(usize),
-    /// Its deadline has passed.
-    Late,
+    /// Not served: the deadline has passed, the worker is asked to end, or a look found nothing.
+    Revoked,
 }
 
 /// Who goes on when a waiter was served.
@@ -172,8 +172,8 @@ unsafe fn resume(waiter: *const Waiter, local: Option<&ServerState>) {
         return wake(waiter, task);
     }
     let mut looks = 0;
-    // ORDERING(left.2): Acquire, pairs with left.1: its context is saved.
-    while task.left.load(Acquire) != LEFT {
+    // ORDERING(departed.2): Acquire, pairs with departed.1: its context is saved.
+    while task.departed.load(Acquire) != DEPARTED {
         looks += 1;
         if looks % LOOKS == 0 {
             give_way()
@@ -181,7 +181,7 @@ unsafe fn resume(waiter: *const Waiter, local: Option<&ServerState>) {
             spin()
         }
     }
-    task.left.store(HERE, Relaxed);
+    task.departed.store(HERE, Relaxed);
     // SAFETY: who claims has the right to run it (W2).
     let worker = unsafe { Runnable::new(task) };
     match local {
@@ -288,11 +288,11 @@ impl Waiter {
         // SAFETY: `one` set it to an object and a place that outlive the wait.
         let queued = unsafe { &*queued };
         // SAFETY: likewise.
-        let left = queued.leave(unsafe { &*place }, served);
-        if left {
+        let has_left = queued.leave(unsafe { &*place }, served);
+        if has_left {
             self.claim.store(REVOKED, Relaxed);
         }
-        left
+        has_left
     }
 
     /// Says where it is, before it stands anywhere.
@@ -329,30 +329,30 @@ impl Waiter {
         }
     }
 
-    fn end(&self) -> End {
+    fn end(&self) -> WaitEnd {
         match self.claim.load(Relaxed) & !PASSED {
-            REVOKED => End::Late,
-            claim => End::Served(claim.wrapping_sub(1) as usize),
+            REVOKED => WaitEnd::Revoked,
+            claim => WaitEnd::Served(claim.wrapping_sub(1) as usize),
         }
     }
 }
 
 /// A step: the worker has left its server, and may be run again by who has claimed it.
-fn left(local: &ServerState, worker: Runnable) {
+fn departed(local: &ServerState, worker: Runnable) {
     let task = worker.into_task();
-    // SAFETY: the worker is in the frame of the waiter, and nobody makes it go on before `left` is
-    // set.
+    // SAFETY: the worker is in the frame of the waiter, and nobody makes it go on before `departed`
+    // is set.
     let waiter = unsafe { &*task.waiter.load(Relaxed).cast::<Waiter>() };
     light();
-    if waiter.may_have_reason() && revoke_as_left(local, task, waiter) {
+    if waiter.may_have_reason() && revoke_departed(local, task, waiter) {
         return;
     }
-    // ORDERING(left.1): Release, pairs with left.2.
-    task.left.store(LEFT, Release);
+    // ORDERING(departed.1): Release, pairs with departed.2.
+    task.departed.store(DEPARTED, Release);
 }
 
 #[cold]
-fn revoke_as_left(local: &ServerState, task: &'static Task, waiter: &Waiter) -> bool {
+fn revoke_departed(local: &ServerState, task: &'static Task, waiter: &Waiter) -> bool {
     let mut served = ClaimedList::new();
     let revoked = waiter.revoke(&mut served);
     served.resume(Some(local));
@@ -484,7 +484,7 @@ pub(crate) fn one<Q: Queued>(
     // SAFETY: `enter` has asked for the place, and so the waiter was made.
     let waiter = unsafe { waiter.assume_init_ref() };
     caller.stop(waiter, reason, looks);
-    if waiter.end() == End::Late {
+    if waiter.end() == WaitEnd::Revoked {
         drop(alarm);
         cancel::checkpoint();
         return None;
@@ -502,7 +502,7 @@ pub(crate) fn many(
     deadline: u64,
     enter: impl FnOnce(&Waiter, &mut ClaimedList) -> bool,
     leave: impl FnOnce(&mut ClaimedList),
-) -> End {
+) -> WaitEnd {
     let mut entry = MaybeUninit::uninit();
     let alarm = deadline::alarm(&mut entry, deadline);
     let caller = Caller::new();
@@ -510,7 +510,7 @@ pub(crate) fn many(
     stand(caller, &waiter, reason, enter, leave);
     drop(alarm);
     let end = waiter.end();
-    if end == End::Late {
+    if end == WaitEnd::Revoked {
         cancel::checkpoint();
     }
     end
@@ -522,7 +522,7 @@ pub(crate) fn many(
 pub(crate) fn look(
     enter: impl FnOnce(&Waiter, &mut ClaimedList) -> bool,
     leave: impl FnOnce(&mut ClaimedList),
-) -> End {
+) -> WaitEnd {
     let caller = Caller::new();
     let waiter = Waiter::new(caller.task(), caller.0.is_some(), u64::MAX, true);
     stand(caller, &waiter, &"", enter, leave);
@@ -596,7 +596,7 @@ impl Caller {
         waiter.task.get().set_reason(reason);
         match self.0 {
             Some(running) => {
-                running.suspend(left);
+                running.suspend(departed);
                 waiter.go_on();
             }
             None => {
