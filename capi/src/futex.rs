@@ -9,9 +9,9 @@ use libc::{EAGAIN, ECANCELED, EFAULT, EINVAL, EOVERFLOW, ETIMEDOUT, c_int};
 use rustix::io::Errno;
 use std::ptr::null_mut;
 use std::sync::atomic::AtomicU32;
-use umcg::futex::foreign::{self, End};
+use umcg::futex::ffi::{self, End};
 use umcg::futex::{self, Changed, Requeued, Wait, WaitSet};
-use umcg::rt::foreign::{self as rt, Cancelled};
+use umcg::rt::foreign::{self, Cancelled};
 use umcg_core::guarded;
 
 const SHARED: c_int = 1;
@@ -132,7 +132,7 @@ unsafe fn waited(
     let ended = match first {
         // Without waiting, and so not cut short.
         Some(index) => End::Changed(index),
-        None => rt::interruptible(wait).map_err(|Cancelled| ECANCELED)?,
+        None => foreign::interruptible(wait).map_err(|Cancelled| ECANCELED)?,
     };
     match ended {
         End::Woken(index) => Ok(index as c_int),
@@ -164,7 +164,7 @@ unsafe extern "C" fn umcg_futex_wait(
         // SAFETY: null.
         unsafe {
             waited(first, null_mut(), || {
-                foreign::wait_multiple(&[wait], deadline(deadline_ns))
+                ffi::wait_multiple(&[wait], deadline(deadline_ns))
             })
         }
         .map(drop)
@@ -178,11 +178,11 @@ unsafe extern "C" fn umcg_futex_wake(word: *const AtomicU32, most: c_int, flags:
     let woken = named_address(word).and_then(|address| {
         let most = count(most)?;
         if !is_shared(flags)? {
-            return Ok(foreign::wake(address, most));
+            return Ok(ffi::wake(address, most));
         }
         // SAFETY: passed on.
         let (word, _) = unsafe { named(word) }?;
-        foreign::wake_shared(word, most).map_err(Errno::raw_os_error)
+        ffi::wake_shared(word, most).map_err(Errno::raw_os_error)
     });
     value(woken.map(|woken| woken as c_int), -1)
 }
@@ -209,7 +209,7 @@ unsafe fn requeue(
             futex::cmp_requeue(from, expected, to, wake, others).map_err(|Changed| EAGAIN)
         }
         (true, expected) => {
-            foreign::requeue_shared((from, expected), to, wake, others).map_err(Errno::raw_os_error)
+            ffi::requeue_shared((from, expected), to, wake, others).map_err(Errno::raw_os_error)
         }
     }
 }
@@ -282,7 +282,7 @@ unsafe extern "C" fn umcg_futex_wait_multiple(
         // SAFETY: passed on.
         unsafe {
             waited(first, changed, || {
-                foreign::wait_multiple(waits, deadline(deadline_ns))
+                ffi::wait_multiple(waits, deadline(deadline_ns))
             })
         }
     };
@@ -390,11 +390,7 @@ unsafe extern "C" fn umcg_waitset_wait(
         }
         let first = set.changed();
         // SAFETY: passed on.
-        unsafe {
-            waited(first, changed, || {
-                foreign::wait_set(set, deadline(deadline_ns))
-            })
-        }
+        unsafe { waited(first, changed, || ffi::wait_set(set, deadline(deadline_ns))) }
     });
     value(ended, -1)
 }

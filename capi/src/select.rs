@@ -15,9 +15,9 @@ use umcg::io::Readiness;
 use umcg::rt::Ending;
 use umcg::rt::foreign::{self, Cancelled};
 use umcg::select::{Operation, Select, Selectable, Timer, at};
-use umcg::sync::foreign::{Locking, locking};
+use umcg::sync::ffi::{Locking, locking};
 use umcg::sync::{Acquiring, Event, Object, RawMutex, Semaphore, Waiting};
-use umcg::tube::foreign::{Selected, Tube};
+use umcg::tube::ffi::{Selected, Tube};
 
 /// Up to this many operations need no memory but the stack, unless one is the end of a worker.
 const FEW: usize = 8;

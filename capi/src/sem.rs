@@ -57,7 +57,7 @@ fn wait(sem: &Semaphore, wakeups: u32, deadline_ns: u64) -> Result<(), c_int> {
 }
 
 fn any(sems: &[&Semaphore], deadline_ns: u64) -> Result<usize, c_int> {
-    match sync::foreign::try_each(sems) {
+    match sync::ffi::try_each(sems) {
         Err(TryAcquireError::Empty) => wait_for_any(sems, deadline_ns),
         tried => tried.map_err(errno_of_try),
     }

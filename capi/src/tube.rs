@@ -10,7 +10,7 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 use umcg::rt::foreign::{self, Cancelled};
 use umcg::select::{Operation, Select};
-use umcg::tube::foreign::{NoPlace, NotSent, Refused, Selected, Tube};
+use umcg::tube::ffi::{NoPlace, NotSent, Refused, Selected, Tube};
 
 /// Up to this many operations of `talt` need no memory but the stack.
 const FEW: usize = 8;

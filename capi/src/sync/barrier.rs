@@ -3,11 +3,11 @@
 use super::{init, named, wait};
 use crate::rt::{NO_TIMEOUT, value};
 use libc::{EINVAL, c_int};
-use umcg::sync::{Barrier, BarrierWaitResult, foreign};
+use umcg::sync::{Barrier, BarrierWaitResult, ffi};
 
 // `umcg_barrier_t`.
 const _: () = assert!(size_of::<Barrier>() == 32 && align_of::<Barrier>() == 8);
-const _: () = assert!(foreign::BARRIER_PARTIES == 24);
+const _: () = assert!(ffi::BARRIER_PARTIES == 24);
 
 /// # Safety
 /// As `init`.

@@ -4,8 +4,8 @@ use super::{init, named};
 use crate::rt::{NO_TIMEOUT, status};
 use libc::{ECANCELED, EPERM, ETIMEDOUT, c_int};
 use umcg::rt::foreign::{self, Cancelled};
-use umcg::sync::foreign::lock_api::RawMutex as _;
-use umcg::sync::{Condvar, RawMutex, foreign as raw};
+use umcg::sync::ffi::lock_api::RawMutex as _;
+use umcg::sync::{Condvar, RawMutex, ffi};
 
 // `umcg_cond_t`.
 const _: () = assert!(size_of::<Condvar>() == 24 && align_of::<Condvar>() == 8);
@@ -45,7 +45,7 @@ unsafe extern "C" fn umcg_cond_wait_until(
         }
         let deadline = (deadline_ns != NO_TIMEOUT).then_some(deadline_ns);
         // SAFETY: by the contract.
-        let notified = foreign::interruptible(|| unsafe { raw::wait(cond, mutex, deadline) });
+        let notified = foreign::interruptible(|| unsafe { ffi::wait(cond, mutex, deadline) });
         if notified.map_err(|Cancelled| ECANCELED)? {
             Ok(())
         } else {

@@ -4,12 +4,12 @@ use super::{init, named, wait};
 use crate::rt::status;
 use libc::{EBUSY, EINVAL, EPERM, c_int};
 use std::time::Duration;
-use umcg::sync::foreign::lock_api::{RawMutex as _, RawMutexTimed as _};
-use umcg::sync::{RawMutex, foreign};
+use umcg::sync::ffi::lock_api::{RawMutex as _, RawMutexTimed as _};
+use umcg::sync::{RawMutex, ffi};
 
 // `umcg_mutex_t`.
 const _: () = assert!(size_of::<RawMutex>() == 24 && align_of::<RawMutex>() == 8);
-const _: () = assert!(foreign::MUTEX_IS_FAIR == 16);
+const _: () = assert!(ffi::MUTEX_IS_FAIR == 16);
 
 const FAIR: c_int = 1;
 

@@ -4,7 +4,7 @@ use super::{named, wait_until};
 use crate::rt::{NO_TIMEOUT, status, value};
 use libc::{ECANCELED, EINVAL, c_int};
 use umcg::rt::foreign::{self, Cancelled};
-use umcg::sync::{Once, foreign as raw};
+use umcg::sync::{Once, ffi};
 
 // `umcg_once_t`.
 const _: () = assert!(size_of::<Once>() == 24 && align_of::<Once>() == 8);
@@ -26,8 +26,8 @@ unsafe extern "C-unwind" fn umcg_once(
         if once.is_completed() {
             return Ok(None);
         }
-        let begun = match raw::try_begin(once) {
-            None => foreign::interruptible(|| raw::begin(once)).map_err(|Cancelled| ECANCELED)?,
+        let begun = match ffi::try_begin(once) {
+            None => foreign::interruptible(|| ffi::begin(once)).map_err(|Cancelled| ECANCELED)?,
             begun => begun,
         };
         Ok(begun.map(|doing| (doing, function)))
@@ -35,7 +35,7 @@ unsafe extern "C-unwind" fn umcg_once(
     status(begun.map(|begun| {
         if let Some((doing, function)) = begun {
             function();
-            raw::end(doing);
+            ffi::end(doing);
         }
     }))
 }

@@ -4,11 +4,11 @@ use super::{init, named, wait};
 use crate::rt::status;
 use libc::{EBUSY, EPERM, c_int};
 use std::time::{Duration, Instant};
-use umcg::sync::foreign::lock_api::{
+use umcg::sync::ffi::lock_api::{
     RawRwLock as _, RawRwLockDowngrade as _, RawRwLockTimed as _, RawRwLockUpgrade as _,
     RawRwLockUpgradeDowngrade as _, RawRwLockUpgradeTimed as _,
 };
-use umcg::sync::{RawRwLock, foreign};
+use umcg::sync::{RawRwLock, ffi};
 
 // `umcg_rwlock_t`.
 const _: () = assert!(size_of::<RawRwLock>() == 16 && align_of::<RawRwLock>() == 8);
@@ -131,7 +131,7 @@ unsafe extern "C" fn umcg_rwlock_unlock(lock: *const RawRwLock) -> c_int {
         if lock.is_locked_exclusive() {
             // SAFETY: by the contract.
             unsafe { lock.unlock_exclusive() };
-        } else if foreign::has_readers(lock) {
+        } else if ffi::has_readers(lock) {
             // SAFETY: by the contract.
             unsafe { lock.unlock_shared() };
         } else {
@@ -215,7 +215,7 @@ unsafe extern "C" fn umcg_rwlock_uplock_until(lock: *const RawRwLock, deadline_n
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_rwlock_upunlock(lock: *const RawRwLock) -> c_int {
     // SAFETY: passed on.
-    let lock = unsafe { had(lock, foreign::has_upgradable) };
+    let lock = unsafe { had(lock, ffi::has_upgradable) };
     // SAFETY: by the contract.
     status(lock.map(|lock| unsafe { lock.unlock_upgradable() }))
 }
@@ -225,7 +225,7 @@ unsafe extern "C" fn umcg_rwlock_upunlock(lock: *const RawRwLock) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_rwlock_updowngrade(lock: *const RawRwLock) -> c_int {
     // SAFETY: passed on.
-    let lock = unsafe { had(lock, foreign::has_upgradable) };
+    let lock = unsafe { had(lock, ffi::has_upgradable) };
     // SAFETY: by the contract.
     status(lock.map(|lock| unsafe { lock.downgrade_upgradable() }))
 }
@@ -235,7 +235,7 @@ unsafe extern "C" fn umcg_rwlock_updowngrade(lock: *const RawRwLock) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_rwlock_upgrade(lock: *const RawRwLock) -> c_int {
     // SAFETY: passed on.
-    let lock = unsafe { had(lock, foreign::has_upgradable) };
+    let lock = unsafe { had(lock, ffi::has_upgradable) };
     // SAFETY: by the contract.
     status(lock.map(|lock| unsafe { lock.upgrade() }))
 }
@@ -245,7 +245,7 @@ unsafe extern "C" fn umcg_rwlock_upgrade(lock: *const RawRwLock) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_rwlock_tryupgrade(lock: *const RawRwLock) -> c_int {
     // SAFETY: passed on.
-    let lock = unsafe { had(lock, foreign::has_upgradable) };
+    let lock = unsafe { had(lock, ffi::has_upgradable) };
     // SAFETY: by the contract.
     status(lock.and_then(|lock| try_lock(lock, |lock| unsafe { lock.try_upgrade() })))
 }
@@ -255,7 +255,7 @@ unsafe extern "C" fn umcg_rwlock_tryupgrade(lock: *const RawRwLock) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_rwlock_upgrade_until(lock: *const RawRwLock, deadline_ns: u64) -> c_int {
     // SAFETY: passed on.
-    let lock = unsafe { had(lock, foreign::has_upgradable) };
+    let lock = unsafe { had(lock, ffi::has_upgradable) };
     status(lock.and_then(|lock| {
         // SAFETY: by the contract.
         let tried: Tried = |lock| unsafe { lock.try_upgrade() };

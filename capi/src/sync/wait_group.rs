@@ -3,7 +3,7 @@
 use super::{init, named, wait_until};
 use crate::rt::{NO_TIMEOUT, status, value};
 use libc::{EOVERFLOW, EPERM, c_int};
-use umcg::sync::{WaitGroup, foreign};
+use umcg::sync::{WaitGroup, ffi};
 
 // `umcg_wait_group_t`.
 const _: () = assert!(size_of::<WaitGroup>() == 16 && align_of::<WaitGroup>() == 8);
@@ -23,7 +23,7 @@ unsafe extern "C" fn umcg_wait_group_add(group: *const WaitGroup, more: u32) -> 
     // SAFETY: passed on.
     status(
         unsafe { named(group) }
-            .and_then(|group| foreign::add(group, more).then_some(()).ok_or(EOVERFLOW)),
+            .and_then(|group| ffi::add(group, more).then_some(()).ok_or(EOVERFLOW)),
     )
 }
 
@@ -32,9 +32,7 @@ unsafe extern "C" fn umcg_wait_group_add(group: *const WaitGroup, more: u32) -> 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_wait_group_done(group: *const WaitGroup) -> c_int {
     // SAFETY: passed on.
-    status(
-        unsafe { named(group) }.and_then(|group| foreign::done(group).then_some(()).ok_or(EPERM)),
-    )
+    status(unsafe { named(group) }.and_then(|group| ffi::done(group).then_some(()).ok_or(EPERM)))
 }
 
 /// # Safety
@@ -65,7 +63,7 @@ unsafe extern "C" fn umcg_wait_group_wait_until(
 ) -> c_int {
     // SAFETY: passed on.
     status(unsafe { named(group) }.and_then(|group| {
-        if foreign::is_done(group) {
+        if ffi::is_done(group) {
             return Ok(());
         }
         wait_until(

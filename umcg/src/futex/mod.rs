@@ -41,7 +41,7 @@
 //! Algorithm and argument: docs/protocols/futex.md.
 
 #[doc(hidden)]
-pub mod foreign;
+pub mod ffi;
 mod many;
 mod set;
 pub mod shared;

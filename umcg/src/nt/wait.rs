@@ -12,9 +12,9 @@ use super::owner;
 use crate::error::texts;
 use crate::rt::time;
 use crate::rt::wait::{self, ClaimedList, Place, Queued, SelectQueue, WaitEnd, Waiter};
-use crate::select::engine::{self, Set as _};
+use crate::select::engine::{self, Alternatives as _};
 use crate::select::list::with_list;
-use crate::sync::joint::{Member, Set};
+use crate::sync::joint::{JointWait, Member};
 use std::cell::Cell;
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
@@ -283,9 +283,9 @@ impl Asked<'_> {
             .iter()
             .map(|object| Member::new(&object.object().gate, self.owner))
             .collect();
-        let set = Set::new(&members).ok_or(WaitError::Invalid)?;
-        if set.try_take().is_none() {
-            match self.wait_for_all(&set, deadline) {
+        let joint = JointWait::new(&members).ok_or(WaitError::Invalid)?;
+        if joint.try_take().is_none() {
+            match self.wait_for_all(&joint, deadline) {
                 WaitEnd::Served(index) if index < members.len() => {}
                 ended => return self.without(ended),
             }
@@ -300,20 +300,20 @@ impl Asked<'_> {
         })
     }
 
-    fn wait_for_all(&self, set: &Set<'_>, deadline: u64) -> WaitEnd {
+    fn wait_for_all(&self, joint: &JointWait<'_>, deadline: u64) -> WaitEnd {
         if deadline == LOOK && self.alert.is_none() {
             return WaitEnd::Revoked;
         }
         let place = Place::new();
         let enter = |waiter: &Waiter, served: &mut ClaimedList| {
-            let is_mine = set.enter_or_claim(waiter, &Cell::new(false))
+            let is_mine = joint.enter_or_claim(waiter, &Cell::new(false))
                 || self
                     .alert
                     .is_some_and(|alert| self.enter_alert(alert, &place, waiter, served));
             !is_mine
         };
         let leave = |served: &mut ClaimedList| {
-            set.leave();
+            joint.leave();
             if let Some(alert) = self.alert {
                 alert.gate.leave(&place, served);
             }

@@ -21,7 +21,7 @@ use super::order::{self, Order};
 use crate::rt::wait::{self, ClaimedList, Place, SelectQueue, WaitEnd, Waiter};
 
 /// What is waited for, by index.
-pub(crate) trait Set {
+pub(crate) trait Alternatives {
     fn len(&self) -> usize;
 
     /// Whose queue it is; none for what nobody serves, like a time.
@@ -60,8 +60,8 @@ pub(crate) trait Set {
 
 /// None is preferred, over many looks at this set.
 #[inline]
-pub(crate) fn fair(set: &impl Set) -> Order<'static> {
-    let (len, key) = (set.len(), |index| set.key(index));
+pub(crate) fn fair(alternatives: &impl Alternatives) -> Order<'static> {
+    let (len, key) = (alternatives.len(), |index| alternatives.key(index));
     Order::fair(order::list_of(len, key), len, key)
 }
 
@@ -70,85 +70,96 @@ const LOOK: Option<u64> = None;
 
 /// The first that can be served at once, of those that are tried one after the other.
 #[inline(always)]
-pub(crate) fn scan(set: &impl Set, order: Order<'_>) -> Option<usize> {
+pub(crate) fn scan(alternatives: &impl Alternatives, order: Order<'_>) -> Option<usize> {
     order
-        .find(|index| try_one(set, index))
-        .inspect(|index| order.took(*index, |index| set.key(index)))
+        .find(|index| try_one(alternatives, index))
+        .inspect(|index| order.took(*index, |index| alternatives.key(index)))
 }
 
 #[inline(always)]
-fn try_one(set: &impl Set, index: usize) -> bool {
-    let note = set
+fn try_one(alternatives: &impl Alternatives, index: usize) -> bool {
+    let note = alternatives
         .queue(index)
-        .and_then(|queue| queue.serve_now(set.note(index)));
-    note.is_some_and(|note| set.finish(index, note))
+        .and_then(|queue| queue.serve_now(alternatives.note(index)));
+    note.is_some_and(|note| alternatives.finish(index, note))
 }
 
 /// One that can be served at once; none if for a moment there was none (E1). Never waits, and is no
 /// point of cancellation.
 #[inline(always)]
-pub(crate) fn try_any(set: &impl Set, order: Order<'_>) -> Option<usize> {
+pub(crate) fn try_any(alternatives: &impl Alternatives, order: Order<'_>) -> Option<usize> {
     // A look at one is a moment by itself.
-    scan(set, order).or_else(|| {
-        if set.len() <= 1 {
+    scan(alternatives, order).or_else(|| {
+        if alternatives.len() <= 1 {
             None
         } else {
-            look(set, order.first())
+            look(alternatives, order.first())
         }
     })
 }
 
 /// The same of more than one, by a caller that has just tried all of them, this one first.
 #[inline(never)]
-pub(crate) fn look(set: &impl Set, first: usize) -> Option<usize> {
-    until_sure(set, first, || stand(set, first, &"", LOOK))
+pub(crate) fn look(alternatives: &impl Alternatives, first: usize) -> Option<usize> {
+    until_sure(alternatives, first, || {
+        stand(alternatives, first, &"", LOOK)
+    })
 }
 
 /// Waits for the first, until `deadline` at most. A point of cancellation if it has to wait.
 /// Switches.
 #[inline(always)]
 pub(crate) fn any(
-    set: &impl Set,
+    alternatives: &impl Alternatives,
     order: Order<'_>,
     reason: &'static &'static str,
     deadline: u64,
 ) -> Option<usize> {
-    scan(set, order).or_else(|| wait_apart(set, order.first(), reason, deadline))
+    scan(alternatives, order).or_else(|| wait_apart(alternatives, order.first(), reason, deadline))
 }
 
 /// What is ready at once does not pay for a frame in which one can wait.
 #[inline(never)]
 fn wait_apart(
-    set: &impl Set,
+    alternatives: &impl Alternatives,
     first: usize,
     reason: &'static &'static str,
     deadline: u64,
 ) -> Option<usize> {
-    wait(set, first, reason, deadline)
+    wait(alternatives, first, reason, deadline)
 }
 
 /// The same, by a caller that has just tried all of them, this one first.
 #[inline(always)]
 pub(crate) fn wait(
-    set: &impl Set,
+    alternatives: &impl Alternatives,
     first: usize,
     reason: &'static &'static str,
     deadline: u64,
 ) -> Option<usize> {
-    until_sure(set, first, || {
-        stand(set, first, reason, Some(deadline.min(set.prepare())))
+    until_sure(alternatives, first, || {
+        stand(
+            alternatives,
+            first,
+            reason,
+            Some(deadline.min(alternatives.prepare())),
+        )
     })
 }
 
 /// Stands until it was more than a hint that ended it.
 #[inline(always)]
-fn until_sure(set: &impl Set, first: usize, stand: impl Fn() -> Stood) -> Option<usize> {
+fn until_sure(
+    alternatives: &impl Alternatives,
+    first: usize,
+    stand: impl Fn() -> Stood,
+) -> Option<usize> {
     loop {
         match stand() {
             Stood::Served(index) => return Some(index),
             Stood::Nothing => return None,
             Stood::Hint => {
-                if let Some(index) = scan_again(set, first) {
+                if let Some(index) = scan_again(alternatives, first) {
                     return Some(index);
                 }
             }
@@ -158,29 +169,29 @@ fn until_sure(set: &impl Set, first: usize, stand: impl Fn() -> Stood) -> Option
 
 #[cold]
 #[inline(never)]
-fn scan_again(set: &impl Set, first: usize) -> Option<usize> {
-    order::in_line(first, set.len()).find(|index| try_one(set, *index))
+fn scan_again(alternatives: &impl Alternatives, first: usize) -> Option<usize> {
+    order::in_line(first, alternatives.len()).find(|index| try_one(alternatives, *index))
 }
 
 /// Waits for the lowest of those that are there at one moment (E2), until `deadline` at most; none
 /// for a look only, which is no point of cancellation then and does not wait.
 pub(crate) fn lowest(
-    set: &impl Set,
+    alternatives: &impl Alternatives,
     reason: &'static &'static str,
     deadline: Option<u64>,
 ) -> Option<usize> {
     loop {
-        if set.len() > 0 && try_one(set, 0) {
+        if alternatives.len() > 0 && try_one(alternatives, 0) {
             return Some(0);
         }
-        if deadline == LOOK && set.len() <= 1 {
+        if deadline == LOOK && alternatives.len() <= 1 {
             return None;
         }
         match stand(
-            set,
+            alternatives,
             0,
             reason,
-            deadline.map(|deadline| deadline.min(set.prepare())),
+            deadline.map(|deadline| deadline.min(alternatives.prepare())),
         ) {
             Stood::Served(index) => return Some(index),
             Stood::Hint => {}
@@ -198,25 +209,27 @@ enum Stood {
 }
 
 fn stand(
-    set: &impl Set,
+    alternatives: &impl Alternatives,
     first: usize,
     reason: &'static &'static str,
     deadline: Option<u64>,
 ) -> Stood {
     let enter = |waiter: &Waiter, served: &mut ClaimedList| {
-        enter_all(set, first, waiter, served, deadline == LOOK)
+        enter_all(alternatives, first, waiter, served, deadline == LOOK)
     };
-    let leave = |served: &mut ClaimedList| leave_all(set, served);
+    let leave = |served: &mut ClaimedList| leave_all(alternatives, served);
     let end = match deadline {
         Some(deadline) => wait::many(reason, deadline, enter, leave),
         None => wait::look(
-            |waiter, served| enter(waiter, served) && !waiter.claim_itself(set.len()),
+            |waiter, served| enter(waiter, served) && !waiter.claim_itself(alternatives.len()),
             leave,
         ),
     };
     match end {
-        WaitEnd::Served(index) if index == set.len() => Stood::Nothing,
-        WaitEnd::Served(index) if set.finish(index, set.place(index).note.get()) => {
+        WaitEnd::Served(index) if index == alternatives.len() => Stood::Nothing,
+        WaitEnd::Served(index)
+            if alternatives.finish(index, alternatives.place(index).note.get()) =>
+        {
             Stood::Served(index)
         }
         WaitEnd::Served(_) => Stood::Hint,
@@ -224,31 +237,31 @@ fn stand(
     }
 }
 
-pub(crate) fn leave_all(set: &impl Set, served: &mut ClaimedList) {
-    for index in 0..set.len() {
-        if let Some(queue) = set.queue(index) {
-            queue.leave(set.place(index), served);
+pub(crate) fn leave_all(alternatives: &impl Alternatives, served: &mut ClaimedList) {
+    for index in 0..alternatives.len() {
+        if let Some(queue) = alternatives.queue(index) {
+            queue.leave(alternatives.place(index), served);
         }
     }
 }
 
 /// False when the caller has claimed itself, for what was there.
 pub(crate) fn enter_all(
-    set: &impl Set,
+    alternatives: &impl Alternatives,
     first: usize,
     waiter: &Waiter,
     served: &mut ClaimedList,
     looks: bool,
 ) -> bool {
-    for index in order::in_line(first, set.len()) {
-        let Some(queue) = set.queue(index) else {
+    for index in order::in_line(first, alternatives.len()) {
+        let Some(queue) = alternatives.queue(index) else {
             continue;
         };
-        if looks && set.is_elsewhere(index) {
+        if looks && alternatives.is_elsewhere(index) {
             continue;
         }
-        let place = set.place(index);
-        place.begin(waiter, index, set.note(index));
+        let place = alternatives.place(index);
+        place.begin(waiter, index, alternatives.note(index));
         let mut is_mine = false;
         let mut claim = || {
             is_mine = waiter.claim_itself(index);

@@ -1,7 +1,7 @@
 //! Objects by index that are waited for together: the list under altsems, `wait_any` and the waits
 //! of NT. It has a place for each, on the stack if they are few.
 
-use super::engine::Set;
+use super::engine::Alternatives;
 use crate::rt::wait::{Place, SelectQueue};
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -47,7 +47,7 @@ impl<M> List<'_, '_, M> {
     }
 }
 
-impl<'o, M: Fn(usize) -> (&'o dyn SelectQueue, usize)> Set for List<'o, '_, M> {
+impl<'o, M: Fn(usize) -> (&'o dyn SelectQueue, usize)> Alternatives for List<'o, '_, M> {
     fn len(&self) -> usize {
         self.places.len()
     }

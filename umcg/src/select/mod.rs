@@ -126,7 +126,7 @@ impl Select {
     }
 
     fn order<S: Selectable>(self, set: &Operations<'_, S>) -> Order<'static> {
-        use engine::Set;
+        use engine::Alternatives;
         if self.is_biased {
             Order::in_turn(set.len())
         } else if self.site == 0 {
@@ -154,7 +154,7 @@ impl<S: Selectable> Operations<'_, S> {
     }
 }
 
-impl<S: Selectable> engine::Set for Operations<'_, S> {
+impl<S: Selectable> engine::Alternatives for Operations<'_, S> {
     fn len(&self) -> usize {
         self.0.len()
     }

@@ -284,7 +284,7 @@ impl<O: Selectable> Kept<O> {
     /// Waits if nothing is there. An error if the deadline has passed, or if there is none and for
     /// a moment there was nothing.
     fn wait(&self, deadline: Option<u64>) -> Result<Option<usize>, ()> {
-        let until = deadline.map(|deadline| engine::Set::prepare(self).min(deadline));
+        let until = deadline.map(|deadline| engine::Alternatives::prepare(self).min(deadline));
         let taken = Cell::new(None);
         let end = wait::again(
             &self.waiter,
@@ -349,7 +349,7 @@ impl<O: Selectable> Kept<O> {
 /// The key of all operations of a set, which shares its turn with no other.
 const OWN: usize = 0;
 
-impl<O: Selectable> engine::Set for Kept<O> {
+impl<O: Selectable> engine::Alternatives for Kept<O> {
     fn key(&self, _: usize) -> usize {
         OWN
     }

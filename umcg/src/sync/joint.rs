@@ -31,7 +31,7 @@ use std::ptr;
 /// In the word of an object: there are joint places in its queue.
 pub(crate) const JOINT: u64 = 1 << 62;
 
-/// In the note of a joint place, with the address of its [`Set`].
+/// In the note of a joint place, with the address of its [`JointWait`].
 const IS_JOINT: usize = 1 << (usize::BITS - 1);
 
 /// So few objects are compared with each other, each with each.
@@ -129,8 +129,8 @@ fn serve_jointly(
     let mut place = object.queue().first();
     while let Some(at) = place {
         place = object.queue().after(at);
-        match Set::of(at, held) {
-            Some(set) => set.serve(object, at, word, served),
+        match JointWait::of(at, held) {
+            Some(joint) => joint.serve(object, at, word, served),
             None if one(at, word, served) => {}
             None => break,
         }
@@ -159,7 +159,7 @@ pub(crate) fn plain_before(queue: &Places, place: Option<&Place>) -> bool {
 fn has_joint(queue: &Places, held: &Held) -> bool {
     let mut next = queue.first();
     while let Some(at) = next {
-        if Set::of(at, held).is_some() {
+        if JointWait::of(at, held).is_some() {
             return true;
         }
         next = queue.after(at);
@@ -206,7 +206,7 @@ impl<'a> Member<'a> {
 }
 
 /// One joint wait. Pinned to its frame as long as it stands anywhere.
-pub(crate) struct Set<'a> {
+pub(crate) struct JointWait<'a> {
     members: &'a [Member<'a>],
 }
 
@@ -218,9 +218,9 @@ pub(crate) enum Ended {
     TimedOut,
 }
 
-impl<'a> Set<'a> {
+impl<'a> JointWait<'a> {
     /// None if an object is in the list twice.
-    pub(crate) fn new(members: &'a [Member<'a>]) -> Option<Set<'a>> {
+    pub(crate) fn new(members: &'a [Member<'a>]) -> Option<JointWait<'a>> {
         let address = |member: &Member<'_>| ptr::from_ref(member.object).cast::<()>();
         let is_twice = if members.len() <= FEW {
             members.iter().enumerate().any(|(index, member)| {
@@ -233,14 +233,14 @@ impl<'a> Set<'a> {
             addresses.sort_unstable();
             addresses.windows(2).any(|pair| pair[0] == pair[1])
         };
-        (!is_twice).then_some(Set { members })
+        (!is_twice).then_some(JointWait { members })
     }
 
     /// That of a place; none if it is a plain one.
-    fn of<'p>(place: &'p Place, _: &'p Held) -> Option<&'p Set<'p>> {
+    fn of<'p>(place: &'p Place, _: &'p Held) -> Option<&'p JointWait<'p>> {
         let note = place.note.get();
-        // SAFETY: who waits jointly has its set in its frame as long as a place is in a queue, and
-        // leaves those under the lock that the caller has (J5).
+        // SAFETY: who waits jointly has its `JointWait` in its frame as long as a place is in a
+        // queue, and leaves those under the lock that the caller has (J5).
         (note & IS_JOINT != 0).then(|| unsafe { &*ptr::with_exposed_provenance(note & !IS_JOINT) })
     }
 

@@ -9,7 +9,7 @@ mod barrier;
 mod condvar;
 mod event;
 #[doc(hidden)]
-pub mod foreign;
+pub mod ffi;
 pub(crate) mod gate;
 pub(crate) mod joint;
 mod mutex;

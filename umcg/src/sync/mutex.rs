@@ -162,9 +162,9 @@ impl RawMutex {
         &self.gate
     }
 
-    /// One step, from what the word is expected to be. The error is the word as it is.
+    /// One step, from the word as it is guessed. The error is the word as it is.
     #[inline(always)]
-    fn lock_as_expected(&self) -> Result<u64, u64> {
+    fn lock_as_guessed(&self) -> Result<u64, u64> {
         match self.gate.policy.guess.load(Relaxed) {
             0 => self.gate.word.take(FREE, HELD),
             1 => self.gate.word.take(WOKEN, WOKEN | HELD),
@@ -174,7 +174,7 @@ impl RawMutex {
 
     /// Likewise.
     #[inline(always)]
-    fn unlock_as_expected(&self) -> Result<u64, u64> {
+    fn unlock_as_guessed(&self) -> Result<u64, u64> {
         match self.gate.policy.guess.load(Relaxed) {
             0 => self.gate.word.give(HELD, FREE),
             1 => self.gate.word.give(WOKEN | HELD, WOKEN),
@@ -182,9 +182,9 @@ impl RawMutex {
         }
     }
 
-    /// To be expected from now on.
+    /// Guesses by this word from now on.
     #[inline(always)]
-    fn expect(&self, word: u64) {
+    fn guess_from(&self, word: u64) {
         let guess = match word & !HELD {
             WOKEN => 1,
             TOLD if !self.gate.policy.is_fair => 2,
@@ -197,7 +197,7 @@ impl RawMutex {
 
     #[cold]
     fn try_lock_slow(&self, word: u64) -> bool {
-        self.expect(word);
+        self.guess_from(word);
         self.gate.word.take_while(word, step).is_ok()
     }
 
@@ -240,7 +240,7 @@ impl RawMutex {
 
     #[cold]
     fn unlock_slow(&self, word: u64) {
-        self.expect(word);
+        self.guess_from(word);
         // One that was told to try will see that it is free.
         let nobody_to_tell =
             |word: u64| word & JOINT == 0 && (word & WAITERS == 0 || word & WOKEN != 0);
@@ -301,14 +301,14 @@ unsafe impl lock_api::RawMutex for RawMutex {
 
     #[inline]
     fn lock(&self) {
-        if let Err(word) = self.lock_as_expected() {
+        if let Err(word) = self.lock_as_guessed() {
             self.lock_slow(word);
         }
     }
 
     #[inline]
     fn try_lock(&self) -> bool {
-        match self.lock_as_expected() {
+        match self.lock_as_guessed() {
             Ok(_) => true,
             Err(word) => self.try_lock_slow(word),
         }
@@ -316,7 +316,7 @@ unsafe impl lock_api::RawMutex for RawMutex {
 
     #[inline]
     unsafe fn unlock(&self) {
-        if let Err(word) = self.unlock_as_expected() {
+        if let Err(word) = self.unlock_as_guessed() {
             self.unlock_slow(word);
         }
     }
@@ -341,11 +341,11 @@ unsafe impl lock_api::RawMutexTimed for RawMutex {
     type Instant = Instant;
 
     fn try_lock_for(&self, timeout: Duration) -> bool {
-        self.lock_as_expected().is_ok() || self.lock_until(time::after(timeout))
+        self.lock_as_guessed().is_ok() || self.lock_until(time::after(timeout))
     }
 
     fn try_lock_until(&self, deadline: Instant) -> bool {
-        self.lock_as_expected().is_ok() || self.lock_until(time::nanos(deadline))
+        self.lock_as_guessed().is_ok() || self.lock_until(time::nanos(deadline))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::event::Event;
 use super::gate::NO_MORE;
-use super::joint::{Ended, Joint, Member, Set};
+use super::joint::{Ended, Joint, JointWait, Member};
 use super::mutex::{self, Mutex};
 use super::semaphore::{AcquireError, Closed, Semaphore, TryAcquireError};
 use crate::rt::timed;
@@ -202,7 +202,7 @@ timed! {
 /// As [`wait_all`].
 pub fn try_wait_all(objects: &[&dyn Object]) -> Result<(), TryAcquireError> {
     let members = members(objects);
-    match set(&members).try_take() {
+    match joint_wait(&members).try_take() {
         Some(Ended::Closed) => Err(TryAcquireError::Closed),
         Some(_) => Ok(()),
         None => Err(TryAcquireError::Empty),
@@ -211,8 +211,11 @@ pub fn try_wait_all(objects: &[&dyn Object]) -> Result<(), TryAcquireError> {
 
 pub(crate) fn all(objects: &[&dyn Object], deadline: u64) -> Result<(), AcquireError> {
     let members = members(objects);
-    let set = set(&members);
-    match set.try_take().unwrap_or_else(|| set.wait(ALL, deadline)) {
+    let joint = joint_wait(&members);
+    match joint
+        .try_take()
+        .unwrap_or_else(|| joint.wait(ALL, deadline))
+    {
         Ended::Taken => Ok(()),
         Ended::Closed => Err(AcquireError::Closed),
         Ended::TimedOut => Err(AcquireError::TimedOut),
@@ -226,6 +229,6 @@ fn members<'a>(objects: &'a [&'a dyn Object]) -> Box<[Member<'a>]> {
         .collect()
 }
 
-fn set<'a>(members: &'a [Member<'a>]) -> Set<'a> {
-    Set::new(members).unwrap_or_else(|| panic!("wait_all: the same object twice"))
+fn joint_wait<'a>(members: &'a [Member<'a>]) -> JointWait<'a> {
+    JointWait::new(members).unwrap_or_else(|| panic!("wait_all: the same object twice"))
 }

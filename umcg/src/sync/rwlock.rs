@@ -219,12 +219,12 @@ impl RawRwLock {
     }
 
     fn wait(&self, want: Want, until: Until) -> bool {
-        self.expect_room();
+        self.assert_room();
         self.gate.wait(want as usize, until).is_some()
     }
 
     /// Guards can be forgotten, but not as many as would overflow the count.
-    fn expect_room(&self) {
+    fn assert_room(&self) {
         assert!(
             self.gate.word.load() & READERS < READERS / 2,
             "too many readers"
@@ -424,7 +424,7 @@ unsafe impl lock_api::RawRwLockUpgradeFair for RawRwLock {
 // SAFETY: as above.
 unsafe impl lock_api::RawRwLockUpgradeDowngrade for RawRwLock {
     unsafe fn downgrade_upgradable(&self) {
-        self.expect_room();
+        self.assert_room();
         self.unlock(UPGRADABLE, READER, |word| (word & !UPGRADABLE) + READER);
     }
 

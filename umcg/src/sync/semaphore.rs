@@ -348,7 +348,7 @@ impl Semaphore {
             self.guess_next(NOTHING);
             return false;
         }
-        self.expect(word.wrapping_sub(1));
+        self.guess_from(word.wrapping_sub(1));
         self.gate.word.take(word, word - u64::from(wakeups)).is_ok()
     }
 
@@ -363,13 +363,13 @@ impl Semaphore {
             self.guess_next(NOTHING);
             return false;
         }
-        self.expect(word);
+        self.guess_from(word);
         self.gate.word.give(word, word + u64::from(wakeups)).is_ok()
     }
 
     /// What to guess when the word is this while the wakeup is taken.
     #[inline(always)]
-    fn expect(&self, taken: u64) {
+    fn guess_from(&self, taken: u64) {
         let guess = match taken {
             0 => ONE,
             TOLD if self.gate.policy.is_barging => ONE_AND_TOLD,

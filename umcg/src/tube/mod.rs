@@ -49,7 +49,7 @@ mod core;
 mod ends;
 mod error;
 #[doc(hidden)]
-pub mod foreign;
+pub mod ffi;
 mod futures;
 mod guards;
 mod layout;

@@ -2,7 +2,7 @@
 //! true of one moment.
 
 use crate::check;
-use crate::select::engine::{self, Set as _};
+use crate::select::engine::{self, Alternatives as _};
 use crate::select::operation::{Operation, Parts};
 use crate::select::order::Order;
 use crate::select::set::Set;
@@ -16,7 +16,7 @@ use crate::tube::ends;
 /// Operations of one type, as `select` has them.
 struct Operations<O>([O; 2]);
 
-impl<O: Parts> engine::Set for Operations<O> {
+impl<O: Parts> engine::Alternatives for Operations<O> {
     fn len(&self) -> usize {
         2
     }

@@ -454,7 +454,7 @@ fn to_receive(tube: &'static Tube) -> Want {
 
 struct Wants<const N: usize>([Want; N]);
 
-impl<const N: usize> engine::Set for Wants<N> {
+impl<const N: usize> engine::Alternatives for Wants<N> {
     fn len(&self) -> usize {
         N
     }

@@ -50,7 +50,7 @@ fn purses() -> &'static [Purse; 2] {
 /// Both of them, as `select` has them.
 struct Either([Taking<'static, Purse>; 2]);
 
-impl engine::Set for Either {
+impl engine::Alternatives for Either {
     fn len(&self) -> usize {
         2
     }

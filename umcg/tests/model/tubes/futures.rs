@@ -60,7 +60,7 @@ use How::{Future as AsFuture, Plainly, Select};
 /// One operation, waited for as one of many.
 struct Alone<'a>(&'a dyn Parts);
 
-impl engine::Set for Alone<'_> {
+impl engine::Alternatives for Alone<'_> {
     fn len(&self) -> usize {
         1
     }
