@@ -9,7 +9,7 @@ use libc::{EAGAIN, ECANCELED, EFAULT, EINVAL, EOVERFLOW, ETIMEDOUT, c_int};
 use rustix::io::Errno;
 use std::ptr::null_mut;
 use std::sync::atomic::AtomicU32;
-use umcg::futex::ffi::{self, End};
+use umcg::futex::ffi::{self, FutexEnd};
 use umcg::futex::{self, Changed, Requeued, Wait, WaitSet};
 use umcg::rt::foreign::{self, Cancelled};
 use umcg_core::guarded;
@@ -127,18 +127,18 @@ fn are_readable(words: &[Word]) -> bool {
 unsafe fn waited(
     first: Option<usize>,
     changed: *mut c_int,
-    wait: impl FnOnce() -> End,
+    wait: impl FnOnce() -> FutexEnd,
 ) -> Result<c_int, c_int> {
     let ended = match first {
         // Without waiting, and so not cut short.
-        Some(index) => End::Changed(index),
+        Some(index) => FutexEnd::Changed(index),
         None => foreign::interruptible(wait).map_err(|Cancelled| ECANCELED)?,
     };
     match ended {
-        End::Woken(index) => Ok(index as c_int),
-        End::Late => Err(ETIMEDOUT),
-        End::Fault => Err(EFAULT),
-        End::Changed(index) => {
+        FutexEnd::Woken(index) => Ok(index as c_int),
+        FutexEnd::TimedOut => Err(ETIMEDOUT),
+        FutexEnd::Fault => Err(EFAULT),
+        FutexEnd::Changed(index) => {
             if !changed.is_null() {
                 // SAFETY: by the contract.
                 unsafe { changed.write(index as c_int) };

@@ -10,7 +10,7 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 use umcg::rt::foreign::{self, Cancelled};
 use umcg::select::{Operation, Select};
-use umcg::tube::ffi::{NoPlace, NotSent, Refused, Selected, Tube};
+use umcg::tube::ffi::{NoPlace, NotSent, Selected, TransferError, Tube};
 
 /// Up to this many operations of `talt` need no memory but the stack.
 const FEW: usize = 8;
@@ -63,15 +63,15 @@ pub(crate) unsafe fn with_message<'a>(
 /// A refusal as an error, for a call that does not wait and for one that does.
 fn errno_of_try(why: Refused) -> c_int {
     match why {
-        Refused::Closed => ESHUTDOWN,
-        Refused::Late => EAGAIN,
+        TransferError::Closed => ESHUTDOWN,
+        TransferError::WouldBlock => EAGAIN,
     }
 }
 
-fn errno_of(why: Refused) -> c_int {
+fn errno_of(why: TransferError) -> c_int {
     match why {
-        Refused::Closed => ESHUTDOWN,
-        Refused::Late => ETIMEDOUT,
+        TransferError::Closed => ESHUTDOWN,
+        TransferError::WouldBlock => ETIMEDOUT,
     }
 }
 
@@ -85,7 +85,7 @@ unsafe fn send(tube: &Tube, from: *const u8, deadline_ns: u64) -> Result<(), c_i
     // SAFETY: passed on.
     match unsafe { tube.try_send(from) } {
         // SAFETY: passed on.
-        Err(Refused::Late) => unsafe { wait_to_send(tube, from, deadline_ns) },
+        Err(TransferError::WouldBlock) => unsafe { wait_to_send(tube, from, deadline_ns) },
         tried => tried.map_err(errno_of_try),
     }
 }
@@ -105,7 +105,7 @@ unsafe fn recv(tube: &Tube, into: *mut u8, deadline_ns: u64) -> Result<(), c_int
     // SAFETY: passed on.
     match unsafe { tube.try_recv(into) } {
         // SAFETY: passed on.
-        Err(Refused::Late) => unsafe { wait_to_recv(tube, into, deadline_ns) },
+        Err(TransferError::WouldBlock) => unsafe { wait_to_recv(tube, into, deadline_ns) },
         tried => tried.map_err(errno_of_try),
     }
 }
@@ -178,13 +178,13 @@ unsafe fn recv_many(
 /// A message in place, by the call that needs no waiting, or else by the one that may wait.
 fn place(
     tried: Result<*mut u8, NoPlace>,
-    errno_of: fn(Refused) -> c_int,
+    errno_of: fn(TransferError) -> c_int,
     wait: impl FnOnce() -> Result<*mut c_void, c_int>,
 ) -> Result<*mut c_void, c_int> {
     match tried {
         Ok(at) => Ok(at.cast()),
         Err(NoPlace::NoMemory) => Err(ENOMEM),
-        Err(NoPlace::Refused(Refused::Late)) => wait(),
+        Err(NoPlace::Refused(TransferError::WouldBlock)) => wait(),
         Err(NoPlace::Refused(why)) => Err(errno_of(why)),
     }
 }
@@ -218,7 +218,7 @@ fn count(done: Result<usize, c_int>) -> ssize_t {
     value(done.map(|done| done as ssize_t), -1)
 }
 
-fn some_or_again(done: Result<usize, Refused>, asked: usize) -> Result<usize, c_int> {
+fn some_or_again(done: Result<usize, TransferError>, asked: usize) -> Result<usize, c_int> {
     match done {
         Ok(0) if asked > 0 => Err(EAGAIN),
         done => done.map_err(errno_of_try),

@@ -7,18 +7,18 @@ use crate::rt::sync::AtomicU32;
 use crate::rt::wait;
 use rustix::io::Errno;
 
-pub use super::many::End;
+pub use super::many::FutexEnd;
 
 /// [`wait_multiple`](super::wait_multiple) until `deadline`, in nanoseconds of CLOCK_MONOTONIC;
 /// `u64::MAX` for never. May unwind, as that may.
 #[inline]
-pub fn wait_multiple(words: &[Wait<'_>], deadline: u64) -> End {
+pub fn wait_multiple(words: &[Wait<'_>], deadline: u64) -> FutexEnd {
     set::wait_for_any(words, deadline)
 }
 
 /// [`WaitSet::wait`] likewise.
 #[inline]
-pub fn wait_set(set: &mut WaitSet<'_>, deadline: u64) -> End {
+pub fn wait_set(set: &mut WaitSet<'_>, deadline: u64) -> FutexEnd {
     set.wait_for_any(deadline)
 }
 

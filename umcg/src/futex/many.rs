@@ -53,13 +53,13 @@ pub(crate) enum Claim {
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum FutexEnd {
     /// Somebody woke the word with this index.
     Woken(usize),
     /// The word with this index had another value than was expected.
     Changed(usize),
     /// The time has passed.
-    Late,
+    TimedOut,
     /// The kernel cannot wait for one of the words, which is shared: EFAULT.
     Fault,
 }

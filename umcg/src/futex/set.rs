@@ -1,6 +1,6 @@
 //! Waiting for whichever of many words is woken first.
 
-use super::many::{End, MOST, Many};
+use super::many::{FutexEnd, MOST, Many};
 use super::table::{Stand, address};
 use super::{shared, table, wait_until, word};
 use crate::rt::sync::{AtomicU32, Ordering::*};
@@ -116,13 +116,13 @@ fn without_deadline(result: Result<usize, WaitMultipleError>) -> Result<usize, C
     })
 }
 
-impl From<End> for Result<usize, WaitMultipleError> {
-    fn from(end: End) -> Self {
+impl From<FutexEnd> for Result<usize, WaitMultipleError> {
+    fn from(end: FutexEnd) -> Self {
         match end {
-            End::Woken(index) => Ok(index),
-            End::Changed(index) => Err(WaitMultipleError::Changed(index)),
-            End::Late => Err(WaitMultipleError::TimedOut),
-            End::Fault => panic!(
+            FutexEnd::Woken(index) => Ok(index),
+            FutexEnd::Changed(index) => Err(WaitMultipleError::Changed(index)),
+            FutexEnd::TimedOut => Err(WaitMultipleError::TimedOut),
+            FutexEnd::Fault => panic!(
                 "futex: the kernel cannot wait for a shared word in memory that this process may \
                  only read, and that nobody has ever written"
             ),
@@ -140,7 +140,7 @@ pub(crate) fn wait_multiple_until(
 
 /// [`wait_multiple_until`], with everything that can come of it.
 #[inline]
-pub(crate) fn wait_for_any(words: &[Wait<'_>], deadline: u64) -> End {
+pub(crate) fn wait_for_any(words: &[Wait<'_>], deadline: u64) -> FutexEnd {
     assert!(!words.is_empty(), "wait_multiple: an empty list");
     if let [
         Wait {
@@ -151,19 +151,19 @@ pub(crate) fn wait_for_any(words: &[Wait<'_>], deadline: u64) -> End {
     ] = words
     {
         return match wait_until(word, *expected, deadline) {
-            Ok(()) => End::Woken(0),
-            Err(word::WaitError::Changed) => End::Changed(0),
-            Err(word::WaitError::TimedOut) => End::Late,
+            Ok(()) => FutexEnd::Woken(0),
+            Err(word::WaitError::Changed) => FutexEnd::Changed(0),
+            Err(word::WaitError::TimedOut) => FutexEnd::TimedOut,
         };
     }
     if let Some(index) = changed(words).or_else(|| wait::look_first(|| changed(words))) {
-        return End::Changed(index);
+        return FutexEnd::Changed(index);
     }
     let many = Many::new();
     let entries = words
         .iter()
         .enumerate()
-        .map(|(index, word)| Entry::new(word, &many, index));
+        .map(|(index, word)| WordEntry::new(word, &many, index));
     if words.len() > FEW {
         return wait_once(&many, words, &entries.collect::<Vec<_>>(), deadline);
     }
@@ -173,13 +173,13 @@ pub(crate) fn wait_for_any(words: &[Wait<'_>], deadline: u64) -> End {
         few.write(entry);
     }
     // SAFETY: all were written.
-    let few = unsafe { &*(few as *const [MaybeUninit<Entry>] as *const [Entry]) };
+    let few = unsafe { &*(few as *const [MaybeUninit<WordEntry>] as *const [WordEntry]) };
     wait_once(&many, words, few, deadline)
 }
 
-fn wait_once(many: &Many, words: &[Wait<'_>], entries: &[Entry], deadline: u64) -> End {
+fn wait_once(many: &Many, words: &[Wait<'_>], entries: &[WordEntry], deadline: u64) -> FutexEnd {
     /// Takes the places out of the table, also when unwinding.
-    struct Leave<'a>(&'a [Wait<'a>], &'a [Entry]);
+    struct Leave<'a>(&'a [Wait<'a>], &'a [WordEntry]);
     impl Drop for Leave<'_> {
         fn drop(&mut self) {
             leave(self.0, self.1);
@@ -198,14 +198,14 @@ fn wait_once(many: &Many, words: &[Wait<'_>], entries: &[Entry], deadline: u64) 
 
 /// What is kept of one word: its place in the table.
 #[repr(align(64))]
-struct Entry {
+struct WordEntry {
     place: Place,
     stand: Stand,
 }
 
-impl Entry {
-    fn new(wait: &Wait<'_>, many: *const Many, index: usize) -> Entry {
-        Entry {
+impl WordEntry {
+    fn new(wait: &Wait<'_>, many: *const Many, index: usize) -> WordEntry {
+        WordEntry {
             place: Place::new(),
             stand: Stand::of_many(address(wait.word), many, index),
         }
@@ -214,7 +214,7 @@ impl Entry {
 
 /// # Safety
 /// The entries stay where they are until they have left.
-unsafe fn enter(words: &[Wait<'_>], entries: &[Entry]) {
+unsafe fn enter(words: &[Wait<'_>], entries: &[WordEntry]) {
     let own = words
         .iter()
         .zip(entries)
@@ -225,7 +225,7 @@ unsafe fn enter(words: &[Wait<'_>], entries: &[Entry]) {
     });
 }
 
-fn leave(words: &[Wait<'_>], entries: &[Entry]) {
+fn leave(words: &[Wait<'_>], entries: &[WordEntry]) {
     let own = words
         .iter()
         .zip(entries)
@@ -245,10 +245,10 @@ pub(super) fn changed(words: &[Wait<'_>]) -> Option<usize> {
 
 /// Waits for words whose places stand in the table, but for those that are shared.
 #[inline]
-fn wait_for(many: &Many, words: &[Wait<'_>], any_shared: bool, deadline: u64) -> End {
+fn wait_for(many: &Many, words: &[Wait<'_>], any_shared: bool, deadline: u64) -> FutexEnd {
     // Read only, at first.
     if let Some(index) = changed(words) {
-        return End::Changed(index);
+        return FutexEnd::Changed(index);
     }
     if any_shared {
         return shared::wait_for(many, words, deadline);
@@ -259,11 +259,14 @@ fn wait_for(many: &Many, words: &[Wait<'_>], any_shared: bool, deadline: u64) ->
 
 /// Waits for those words whose places stand in the table. Armed first, and compared then: M2.
 #[inline]
-pub(super) fn wait_armed(many: &Many, words: &[Wait<'_>], deadline: u64) -> End {
+pub(super) fn wait_armed(many: &Many, words: &[Wait<'_>], deadline: u64) -> FutexEnd {
     if let Some(index) = changed(words) {
-        return many.disarm().map_or(End::Changed(index), End::Woken);
+        return many
+            .disarm()
+            .map_or(FutexEnd::Changed(index), FutexEnd::Woken);
     }
-    many.wait(REASON, deadline).map_or(End::Late, End::Woken)
+    many.wait(REASON, deadline)
+        .map_or(FutexEnd::TimedOut, FutexEnd::Woken)
 }
 
 /// Words that are waited for again and again.
@@ -296,7 +299,7 @@ pub struct WaitSet<'a> {
     words: Vec<Wait<'a>>,
     /// Of the same length. By shared references only, as others may be looking at them; memory that
     /// is never freed while one of them stands in the table, also if the set is forgotten.
-    entries: Vec<Entry>,
+    entries: Vec<WordEntry>,
     /// So many of them have entered.
     entered: usize,
     any_shared: bool,
@@ -343,7 +346,7 @@ impl<'a> WaitSet<'a> {
             self.leave();
         }
         self.entries
-            .push(Entry::new(&word, self.many.as_ptr(), index));
+            .push(WordEntry::new(&word, self.many.as_ptr(), index));
         self.any_shared |= word.is_shared;
         self.words.push(word);
         index
@@ -418,7 +421,7 @@ impl<'a> WaitSet<'a> {
 
     /// [`WaitSet::wait_until`], with everything that can come of it.
     #[inline]
-    pub(crate) fn wait_for_any(&mut self, deadline: u64) -> End {
+    pub(crate) fn wait_for_any(&mut self, deadline: u64) -> FutexEnd {
         assert!(!self.words.is_empty(), "WaitSet: nothing to wait for");
         if self.entered < self.words.len() {
             // SAFETY: `leave` takes them out before they move or end.
@@ -426,7 +429,7 @@ impl<'a> WaitSet<'a> {
             self.entered = self.words.len();
         }
         if let Some(index) = wait::look_first(|| self.changed()) {
-            return End::Changed(index);
+            return FutexEnd::Changed(index);
         }
         wait_for(self.many(), &self.words, self.any_shared, deadline)
     }

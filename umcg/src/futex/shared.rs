@@ -18,7 +18,7 @@
 //! process, that it may only read, and that was never written has no page of its own: there the
 //! kernel says EFAULT, and a wait for such a word panics, as nobody could ever change or wake it.
 
-use super::many::{Claim, End, Many};
+use super::many::{Claim, FutexEnd, Many};
 use super::set::{self, Wait, changed};
 use super::table::Requeued;
 use super::{Changed, WaitError, WaitMultipleError};
@@ -146,7 +146,7 @@ impl Requeued {
 }
 
 /// Waits for words some of which are shared; the others stand in the table.
-pub(super) fn wait_for(many: &Many, words: &[Wait<'_>], deadline: u64) -> End {
+pub(super) fn wait_for(many: &Many, words: &[Wait<'_>], deadline: u64) -> FutexEnd {
     let is_thread = server::current_task().is_none();
     if is_thread
         && words.len() <= MOST
@@ -154,10 +154,10 @@ pub(super) fn wait_for(many: &Many, words: &[Wait<'_>], deadline: u64) -> End {
         && words.iter().all(|wait| wait.is_shared)
     {
         match sleep(words, None, deadline) {
-            Slept::Woken(index) => return End::Woken(index),
-            Slept::Changed(index) => return End::Changed(index),
-            Slept::Late => return End::Late,
-            Slept::Fault => return End::Fault,
+            Slept::Woken(index) => return FutexEnd::Woken(index),
+            Slept::Changed(index) => return FutexEnd::Changed(index),
+            Slept::TimedOut => return FutexEnd::TimedOut,
+            Slept::Fault => return FutexEnd::Fault,
             Slept::Stopped | Slept::Failed => {}
         }
     }
@@ -169,7 +169,7 @@ pub(super) fn wait_for(many: &Many, words: &[Wait<'_>], deadline: u64) -> End {
 }
 
 /// Has others wait for the shared words, and waits for them, and for the rest.
-fn wait_by_others(many: &Many, words: &[Wait<'_>], deadline: u64) -> End {
+fn wait_by_others(many: &Many, words: &[Wait<'_>], deadline: u64) -> FutexEnd {
     many.arm();
     let mut sleepers = Vec::new();
     let started = foreign::start_global().is_ok() && Sleeper::start_all(many, words, &mut sleepers);
@@ -186,21 +186,21 @@ fn wait_by_others(many: &Many, words: &[Wait<'_>], deadline: u64) -> End {
     let end = end.unwrap_or_else(|| {
         Ok(many
             .disarm()
-            .map_or(End::Woken(failed(words.len())), End::Woken))
+            .map_or(FutexEnd::Woken(failed(words.len())), FutexEnd::Woken))
     });
-    let is_woken = matches!(end, Ok(End::Woken(told)) if told < words.len());
+    let is_woken = matches!(end, Ok(FutexEnd::Woken(told)) if told < words.len());
     // A sleeper was woken as the wait ended. It is the waiter's wake-up, since it came to where the
     // waiter stood, wherever others had moved it. A waiter that was asked to end hears of it in its
     // next wait.
     let own = if is_woken { None } else { untold.pop() };
     pass_on(words, &untold);
     match end {
-        _ if own.is_some() => End::Woken(own.unwrap_or_default()),
-        Ok(End::Woken(told)) if told == failed(words.len()) => {
+        _ if own.is_some() => FutexEnd::Woken(own.unwrap_or_default()),
+        Ok(FutexEnd::Woken(told)) if told == failed(words.len()) => {
             look_now_and_then(many, words, deadline)
         }
-        Ok(End::Woken(told)) if told == faulted(words.len()) => End::Fault,
-        Ok(End::Woken(told)) if told >= words.len() => End::Changed(told - words.len()),
+        Ok(FutexEnd::Woken(told)) if told == faulted(words.len()) => FutexEnd::Fault,
+        Ok(FutexEnd::Woken(told)) if told >= words.len() => FutexEnd::Changed(told - words.len()),
         Ok(end) => end,
         Err(payload) => resume_unwind(payload),
     }
@@ -226,12 +226,12 @@ const fn faulted(words: usize) -> usize {
 
 /// A light worker that waits in the kernel for words of another.
 struct Sleeper {
-    job: Arc<Job>,
+    wait: Arc<KernelWait>,
     /// Returns the index of a word that was woken when its waiter could not be told any more.
     worker: JoinHandle<Option<usize>>,
 }
 
-struct Job {
+struct KernelWait {
     stop: AtomicU32,
     /// With their indices. Not looked at any more once the worker has ended.
     words: Vec<Wait<'static>>,
@@ -243,9 +243,9 @@ struct Job {
 
 // SAFETY: what it points to outlives the worker, which `stop` waits for, and is made for many
 // threads.
-unsafe impl Send for Job {}
+unsafe impl Send for KernelWait {}
 // SAFETY: as above.
-unsafe impl Sync for Job {}
+unsafe impl Sync for KernelWait {}
 
 impl Sleeper {
     /// As many as it takes. False when there is no memory or thread for one.
@@ -258,14 +258,14 @@ impl Sleeper {
             let word = |index: &usize| unsafe {
                 std::mem::transmute::<Wait<'_>, Wait<'static>>(words[*index])
             };
-            let job = Arc::new(Job {
+            let wait = Arc::new(KernelWait {
                 stop: AtomicU32::new(0),
                 words: indices.iter().map(word).collect(),
                 indices: indices.to_vec(),
                 many,
                 all: words.len(),
             });
-            let own = job.clone();
+            let own = wait.clone();
             // SAFETY: it has no thread-locals.
             let worker = unsafe {
                 Builder::new()
@@ -273,21 +273,21 @@ impl Sleeper {
                     .spawn_light(move || crate::blocking(|| own.run()))
             };
             worker
-                .map(|worker| sleepers.push(Sleeper { job, worker }))
+                .map(|worker| sleepers.push(Sleeper { wait, worker }))
                 .is_ok()
         })
     }
 
     /// The index of a word that was woken, if it could not tell its waiter.
     fn stop(self) -> Option<usize> {
-        self.job.stop.store(1, Relaxed);
-        let _ = futex::wake(&self.job.stop, Flags::PRIVATE, 1);
+        self.wait.stop.store(1, Relaxed);
+        let _ = futex::wake(&self.wait.stop, Flags::PRIVATE, 1);
         // It does not panic.
         self.worker.join().ok().flatten()
     }
 }
 
-impl Job {
+impl KernelWait {
     /// The index of a word that was woken, if that could not be told.
     fn run(&self) -> Option<usize> {
         let slept = sleep(&self.words, Some(&self.stop), u64::MAX);
@@ -296,7 +296,7 @@ impl Job {
             Slept::Changed(at) => self.all + self.indices[at],
             Slept::Failed => failed(self.all),
             Slept::Fault => faulted(self.all),
-            Slept::Stopped | Slept::Late => return None,
+            Slept::Stopped | Slept::TimedOut => return None,
         };
         // SAFETY: there until `stop` returns.
         let many = unsafe { &*self.many };
@@ -317,7 +317,7 @@ impl Job {
 enum Slept {
     Woken(usize),
     Changed(usize),
-    Late,
+    TimedOut,
     /// By the word for that.
     Stopped,
     /// The kernel had no memory.
@@ -365,7 +365,7 @@ fn sleep(words: &[Wait<'_>], stop: Option<&AtomicU32>, deadline: u64) -> Slept {
                     .checked_sub(usize::from(stop.is_some()))
                     .map_or(Slept::Stopped, Slept::Woken);
             }
-            Err(Errno::TIMEDOUT) => return Slept::Late,
+            Err(Errno::TIMEDOUT) => return Slept::TimedOut,
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => {
                 if stop.is_some_and(|stop| stop.load(Relaxed) != 0) {
@@ -401,19 +401,19 @@ fn has_waitv() -> bool {
 
 /// Waits without help from the kernel, which is only asked whether it knows the words: by a requeue
 /// of nobody to the same word.
-fn look_now_and_then(many: &Many, words: &[Wait<'_>], deadline: u64) -> End {
+fn look_now_and_then(many: &Many, words: &[Wait<'_>], deadline: u64) -> FutexEnd {
     let mut shared = words.iter().filter(|wait| wait.is_shared);
     if shared.any(|wait| requeue_in_kernel((wait.word, None), wait.word, 0, 0) == Err(Errno::FAULT))
     {
-        return End::Fault;
+        return FutexEnd::Fault;
     }
     let mut pause = SHORT;
     loop {
         let until = deadline.min(time::now().saturating_add(pause));
         many.arm();
         match set::wait_armed(many, words, until) {
-            End::Late if until < deadline => pause = LONG.min(pause * 2),
-            End::Changed(index) => return End::Woken(index),
+            FutexEnd::TimedOut if until < deadline => pause = LONG.min(pause * 2),
+            FutexEnd::Changed(index) => return FutexEnd::Woken(index),
             end => return end,
         }
     }

@@ -21,7 +21,7 @@ use super::current;
 use super::driver::pool;
 use super::driver::source::{Direction, Source as Told};
 use crate::rt::wait::{ClaimedList, Place, Queued, SelectQueue};
-use crate::select::operation::{Operation, Parts};
+use crate::select::operation::{Operation, OperationParts};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::cell::{Cell, RefCell};
@@ -193,7 +193,7 @@ fn is_ready(fd: BorrowedFd<'_>, direction: Direction) -> Result<bool, Errno> {
     }
 }
 
-impl Parts for Readiness<'_> {
+impl OperationParts for Readiness<'_> {
     fn queue(&self) -> Option<&dyn SelectQueue> {
         Some(self)
     }

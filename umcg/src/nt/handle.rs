@@ -1,7 +1,7 @@
 //! Handles: references to objects, which count them.
 
 use super::clock::{self, Alarm};
-use super::object::{Kind, Object};
+use super::object::{Object, ObjectKind};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -72,7 +72,7 @@ impl Drop for Handle {
         if !self.object().release() {
             return;
         }
-        if matches!(self.object().kind(), Kind::Timer { .. }) {
+        if matches!(self.object().kind(), ObjectKind::Timer { .. }) {
             clock::disarm(self.object());
         }
         // SAFETY: it came from a box, and this was the last handle.
@@ -132,11 +132,11 @@ impl<'a> BorrowedHandle<'a> {
 
     /// Whether it is an event: as what alerts.
     pub fn is_event(self) -> bool {
-        matches!(self.object().kind(), Kind::Event { .. })
+        matches!(self.object().kind(), ObjectKind::Event { .. })
     }
 
     pub(super) fn is_mutex(self) -> bool {
-        matches!(self.object().kind(), Kind::Mutex)
+        matches!(self.object().kind(), ObjectKind::Mutex)
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) const TAKEN_ABANDONED: usize = 1;
 const _: () = assert!(usize::BITS > u32::BITS);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ObjectKind {
     Event { is_manual: bool },
     Semaphore { most: u32 },
     Mutex,
@@ -57,7 +57,7 @@ pub(super) enum Kind {
 
 /// See the [module](self).
 pub(super) struct Object {
-    pub(super) gate: Gate<Kind>,
+    pub(super) gate: Gate<ObjectKind>,
     /// How many handles there are.
     handles: AtomicUsize,
     pub(super) alarm: Alarm,
@@ -68,14 +68,14 @@ unsafe impl Sync for Object {}
 
 /// What a mutex says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Owned {
+pub(super) struct Ownership {
     pub(super) owner: u32,
     pub(super) depth: u32,
     pub(super) is_abandoned: bool,
 }
 
 impl Object {
-    fn new(kind: Kind, word: u64, alarm: Alarm) -> Object {
+    fn new(kind: ObjectKind, word: u64, alarm: Alarm) -> Object {
         Object {
             gate: Gate::new(word, kind),
             handles: AtomicUsize::new(1),
@@ -84,25 +84,29 @@ impl Object {
     }
 
     pub(super) fn event(is_manual: bool, is_set: bool) -> Object {
-        Object::new(Kind::Event { is_manual }, u64::from(is_set), Alarm::none())
+        Object::new(
+            ObjectKind::Event { is_manual },
+            u64::from(is_set),
+            Alarm::none(),
+        )
     }
 
     /// The count is no more than the most.
     pub(super) fn semaphore(count: u32, most: u32) -> Object {
-        Object::new(Kind::Semaphore { most }, count.into(), Alarm::none())
+        Object::new(ObjectKind::Semaphore { most }, count.into(), Alarm::none())
     }
 
     /// Neither or both are zero, and the depth is no more than [`DEEPEST`].
     pub(super) fn mutex(owner: u32, depth: u32) -> Object {
         Object::new(
-            Kind::Mutex,
+            ObjectKind::Mutex,
             u64::from(owner) | u64::from(depth) << 32,
             Alarm::none(),
         )
     }
 
     pub(super) fn timer(is_manual: bool, alarm: Alarm) -> Object {
-        Object::new(Kind::Timer { is_manual }, 0, alarm)
+        Object::new(ObjectKind::Timer { is_manual }, 0, alarm)
     }
 
     /// Another handle.
@@ -125,7 +129,7 @@ impl Object {
 
     /// What kind of object it is.
     #[inline]
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> ObjectKind {
         self.gate.policy
     }
 
@@ -148,7 +152,7 @@ impl Object {
     }
 }
 
-impl Policy for Kind {
+impl Policy for ObjectKind {
     const REASON: &'static &'static str = &"nt";
     const WAITERS: u64 = WAITERS;
     /// N1: a waiter that cannot be served holds up no other.
@@ -158,11 +162,11 @@ impl Policy for Kind {
     #[inline]
     fn pass(&self, word: u64, owner: usize) -> Option<(u64, usize)> {
         match *self {
-            Kind::Event { is_manual } | Kind::Timer { is_manual } => {
+            ObjectKind::Event { is_manual } | ObjectKind::Timer { is_manual } => {
                 (word & SET != 0).then_some((if is_manual { word } else { word & !SET }, TAKEN))
             }
-            Kind::Semaphore { .. } => (word & LOW > 0).then(|| (word - 1, TAKEN)),
-            Kind::Mutex if word & LOW == 0 => {
+            ObjectKind::Semaphore { .. } => (word & LOW > 0).then(|| (word - 1, TAKEN)),
+            ObjectKind::Mutex if word & LOW == 0 => {
                 let how = if word & ABANDONED == 0 {
                     TAKEN
                 } else {
@@ -170,7 +174,7 @@ impl Policy for Kind {
                 };
                 Some((((word & !ABANDONED) + ONE_DEEPER) | owner as u64, how))
             }
-            Kind::Mutex => (word & LOW == owner as u64 && word & DEPTH != DEPTH)
+            ObjectKind::Mutex => (word & LOW == owner as u64 && word & DEPTH != DEPTH)
                 .then_some((word + ONE_DEEPER, TAKEN)),
         }
     }
@@ -217,7 +221,7 @@ impl Object {
     /// The count before; none if it would be more than the most.
     #[inline]
     pub(super) fn add(&self, count: u32) -> Option<u32> {
-        let Kind::Semaphore { most } = self.gate.policy else {
+        let ObjectKind::Semaphore { most } = self.gate.policy else {
             return None;
         };
         let fits = |word: u64| (word & LOW) + u64::from(count) <= most.into();
@@ -254,9 +258,9 @@ impl Object {
             .is_ok()
     }
 
-    pub(super) fn owned(&self) -> Owned {
+    pub(super) fn owned(&self) -> Ownership {
         let word = self.gate.word.see();
-        Owned {
+        Ownership {
             owner: (word & LOW) as u32,
             depth: ((word & DEPTH) >> 32) as u32,
             is_abandoned: word & ABANDONED != 0,
@@ -269,9 +273,11 @@ impl fmt::Debug for Object {
         let mut text = f.debug_struct("Object");
         text.field("kind", &self.gate.policy);
         match self.gate.policy {
-            Kind::Event { .. } | Kind::Timer { .. } => text.field("is_set", &self.is_set()),
-            Kind::Semaphore { .. } => text.field("count", &self.count()),
-            Kind::Mutex => text.field("owned", &self.owned()),
+            ObjectKind::Event { .. } | ObjectKind::Timer { .. } => {
+                text.field("is_set", &self.is_set())
+            }
+            ObjectKind::Semaphore { .. } => text.field("count", &self.count()),
+            ObjectKind::Mutex => text.field("owned", &self.owned()),
         };
         text.field("waiters", &self.gate.waiters()).finish()
     }

@@ -2,7 +2,7 @@
 
 use super::clock;
 use super::handle::Handle;
-use super::object::{DEEPEST, Kind, Object};
+use super::object::{DEEPEST, Object, ObjectKind};
 use super::owner;
 use crate::error::texts;
 use crate::rt::time;
@@ -54,7 +54,10 @@ impl Event {
 
     /// Whether it is reset by hand.
     pub fn is_manual(&self) -> bool {
-        matches!(self.0.object().kind(), Kind::Event { is_manual: true })
+        matches!(
+            self.0.object().kind(),
+            ObjectKind::Event { is_manual: true }
+        )
     }
 }
 
@@ -98,7 +101,7 @@ impl Semaphore {
     /// How many there can be.
     pub fn most(&self) -> u32 {
         match self.0.object().kind() {
-            Kind::Semaphore { most } => most,
+            ObjectKind::Semaphore { most } => most,
             _ => 0,
         }
     }
@@ -307,28 +310,28 @@ impl Handle {
     /// The object, if it is an event.
     pub fn as_event(&self) -> Option<&Event> {
         // SAFETY: the same type behind a transparent wrapper, and of that kind.
-        matches!(self.object().kind(), Kind::Event { .. })
+        matches!(self.object().kind(), ObjectKind::Event { .. })
             .then(|| unsafe { &*std::ptr::from_ref(self).cast() })
     }
 
     /// The object, if it is a semaphore.
     pub fn as_semaphore(&self) -> Option<&Semaphore> {
         // SAFETY: as above.
-        matches!(self.object().kind(), Kind::Semaphore { .. })
+        matches!(self.object().kind(), ObjectKind::Semaphore { .. })
             .then(|| unsafe { &*std::ptr::from_ref(self).cast() })
     }
 
     /// The object, if it is a mutex.
     pub fn as_mutex(&self) -> Option<&Mutex> {
         // SAFETY: as above.
-        matches!(self.object().kind(), Kind::Mutex)
+        matches!(self.object().kind(), ObjectKind::Mutex)
             .then(|| unsafe { &*std::ptr::from_ref(self).cast() })
     }
 
     /// The object, if it is a timer.
     pub fn as_timer(&self) -> Option<&Timer> {
         // SAFETY: as above.
-        matches!(self.object().kind(), Kind::Timer { .. })
+        matches!(self.object().kind(), ObjectKind::Timer { .. })
             .then(|| unsafe { &*std::ptr::from_ref(self).cast() })
     }
 }

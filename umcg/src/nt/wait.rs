@@ -153,15 +153,15 @@ impl<'a> Wait<'a> {
         self.objects
             .iter()
             .for_each(|object| clock::catch_up(object.object()));
-        let asked = Asked {
+        let checked = CheckedWait {
             objects: self.objects,
             alert: self.alert.map(BorrowedHandle::object),
             owner: owner.get() as usize,
         };
         let woken = match self.objects {
-            [object] if asked.alert.is_none() => asked.one(object.object(), deadline),
-            _ if self.is_all => asked.all(deadline),
-            _ => asked.any(deadline),
+            [object] if checked.alert.is_none() => checked.one(object.object(), deadline),
+            _ if self.is_all => checked.all(deadline),
+            _ => checked.any(deadline),
         }?;
         if needs_owner {
             self.note_owned(owner, woken);
@@ -184,7 +184,7 @@ impl<'a> Wait<'a> {
 }
 
 /// A wait that is in order.
-struct Asked<'a> {
+struct CheckedWait<'a> {
     objects: &'a [BorrowedHandle<'a>],
     alert: Option<&'a Object>,
     owner: usize,
@@ -198,7 +198,7 @@ fn woken(index: usize, how: usize) -> Woken {
     }
 }
 
-impl Asked<'_> {
+impl CheckedWait<'_> {
     /// What the waiter claims itself for, to say that it does not wait.
     fn nothing(&self) -> usize {
         self.objects.len() + 1

@@ -5,7 +5,7 @@ use super::object::FIRST;
 use super::semaphore::Semaphore;
 use super::standing::{End, Standing, Wish};
 use crate::rt::timed;
-use crate::select::order::{self, Order};
+use crate::select::order::{self, LookOrder};
 use std::sync::Arc;
 
 /// Takes a wakeup from one of the semaphores and returns its index; waits until there is one. The
@@ -67,9 +67,9 @@ fn key(semaphores: &[&Semaphore], index: usize) -> usize {
 }
 
 /// An order that prefers none, over many calls with this list.
-fn fair(semaphores: &[&Semaphore]) -> Order<'static> {
+fn fair(semaphores: &[&Semaphore]) -> LookOrder<'static> {
     let (len, key) = (semaphores.len(), |index| key(semaphores, index));
-    Order::fair(order::list_of(len, key), len, key)
+    LookOrder::fair(order::list_of(len, key), len, key)
 }
 
 fn any(semaphores: &[&Semaphore], deadline: u64) -> Result<usize, WaitError> {

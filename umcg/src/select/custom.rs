@@ -7,7 +7,7 @@
 //!   unwind, or even wait; and it does not matter whether `waiters` says the same each time: who
 //!   has entered a queue knows which.
 
-use super::operation::{Operation, Parts};
+use super::operation::{Operation, OperationParts};
 use crate::rt::spin::Spin;
 use crate::rt::sync::{AtomicU64, Ordering::*};
 use crate::rt::wait::{self, ClaimedList, Place, Places, Queued, SelectQueue};
@@ -182,7 +182,7 @@ impl<W: Waitable> Taking<'_, W> {
     }
 }
 
-impl<W: Waitable> Parts for Taking<'_, W> {
+impl<W: Waitable> OperationParts for Taking<'_, W> {
     fn queue(&self) -> Option<&dyn SelectQueue> {
         Some(self)
     }

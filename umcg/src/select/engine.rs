@@ -17,7 +17,7 @@
 //!   knows that there is none before it. Any other is taken by who stands in the queues of all
 //!   those before.
 
-use super::order::{self, Order};
+use super::order::{self, LookOrder};
 use crate::rt::wait::{self, ClaimedList, Place, SelectQueue, WaitEnd, Waiter};
 
 /// What is waited for, by index.
@@ -27,7 +27,7 @@ pub(crate) trait Alternatives {
     /// Whose queue it is; none for what nobody serves, like a time.
     fn queue(&self, index: usize) -> Option<&dyn SelectQueue>;
 
-    /// What tells it from others, for an [`Order`].
+    /// What tells it from others, for a [`LookOrder`].
     #[inline]
     fn key(&self, index: usize) -> usize {
         self.queue(index)
@@ -60,9 +60,9 @@ pub(crate) trait Alternatives {
 
 /// None is preferred, over many looks at this set.
 #[inline]
-pub(crate) fn fair(alternatives: &impl Alternatives) -> Order<'static> {
+pub(crate) fn fair(alternatives: &impl Alternatives) -> LookOrder<'static> {
     let (len, key) = (alternatives.len(), |index| alternatives.key(index));
-    Order::fair(order::list_of(len, key), len, key)
+    LookOrder::fair(order::list_of(len, key), len, key)
 }
 
 /// Who only looks: what a wait ends with that has nothing, and no deadline.
@@ -70,7 +70,7 @@ const LOOK: Option<u64> = None;
 
 /// The first that can be served at once, of those that are tried one after the other.
 #[inline(always)]
-pub(crate) fn scan(alternatives: &impl Alternatives, order: Order<'_>) -> Option<usize> {
+pub(crate) fn scan(alternatives: &impl Alternatives, order: LookOrder<'_>) -> Option<usize> {
     order
         .find(|index| try_one(alternatives, index))
         .inspect(|index| order.took(*index, |index| alternatives.key(index)))
@@ -87,7 +87,7 @@ fn try_one(alternatives: &impl Alternatives, index: usize) -> bool {
 /// One that can be served at once; none if for a moment there was none (E1). Never waits, and is no
 /// point of cancellation.
 #[inline(always)]
-pub(crate) fn try_any(alternatives: &impl Alternatives, order: Order<'_>) -> Option<usize> {
+pub(crate) fn try_any(alternatives: &impl Alternatives, order: LookOrder<'_>) -> Option<usize> {
     // A look at one is a moment by itself.
     scan(alternatives, order).or_else(|| {
         if alternatives.len() <= 1 {
@@ -111,7 +111,7 @@ pub(crate) fn look(alternatives: &impl Alternatives, first: usize) -> Option<usi
 #[inline(always)]
 pub(crate) fn any(
     alternatives: &impl Alternatives,
-    order: Order<'_>,
+    order: LookOrder<'_>,
     reason: &'static &'static str,
     deadline: u64,
 ) -> Option<usize> {

@@ -40,8 +40,8 @@ pub use set::Set;
 use crate::rt::time;
 use crate::rt::timed;
 use crate::rt::wait::{Place, SelectQueue};
-use operation::Parts;
-use order::Order;
+use operation::OperationParts;
+use order::LookOrder;
 
 const REASON: &&str = &"select";
 
@@ -125,15 +125,15 @@ impl Select {
         engine::any(&set, self.order(&set), REASON, deadline).or_else(|| set.due())
     }
 
-    fn order<S: Selectable>(self, set: &Operations<'_, S>) -> Order<'static> {
+    fn order<S: Selectable>(self, set: &Operations<'_, S>) -> LookOrder<'static> {
         use engine::Alternatives;
         if self.is_biased {
-            Order::in_turn(set.len())
+            LookOrder::in_turn(set.len())
         } else if self.site == 0 {
             engine::fair(set)
         } else {
             // No object is asked what it is, which costs a call of each.
-            Order::fair(
+            LookOrder::fair(
                 order::name_of(set.0.as_ptr().addr(), self.site),
                 set.len(),
                 |index| set.key(index),
@@ -172,7 +172,10 @@ impl<S: Selectable> engine::Alternatives for Operations<'_, S> {
     }
 
     fn prepare(&self) -> u64 {
-        self.0.iter().map(Parts::prepare).fold(u64::MAX, u64::min)
+        self.0
+            .iter()
+            .map(OperationParts::prepare)
+            .fold(u64::MAX, u64::min)
     }
 
     fn is_elsewhere(&self, index: usize) -> bool {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// What the loop under `select` asks of an operation. Not for others to implement: what they have
 /// is a [`Waitable`](super::Waitable).
-pub trait Parts {
+pub trait OperationParts {
     /// Whose queue it waits in; none if nobody serves it but the clock.
     #[doc(hidden)]
     fn queue(&self) -> Option<&dyn SelectQueue>;
@@ -53,9 +53,9 @@ pub trait Parts {
 }
 
 /// Something that one can [select](super::Select), beside others.
-pub trait Selectable: Parts {}
+pub trait Selectable: OperationParts {}
 
-impl<P: Parts + ?Sized> Selectable for P {}
+impl<P: OperationParts + ?Sized> Selectable for P {}
 
 /// All but `may_stay`, of who only refers to an operation.
 macro_rules! passed_on {
@@ -97,7 +97,7 @@ macro_rules! passed_on {
     };
 }
 
-impl<P: Parts + ?Sized> Parts for &mut P {
+impl<P: OperationParts + ?Sized> OperationParts for &mut P {
     passed_on!();
 
     /// What is borrowed may be moved when the borrow ends, whatever has become of the set.
@@ -108,7 +108,7 @@ impl<P: Parts + ?Sized> Parts for &mut P {
 }
 
 /// Of several types, in one list or in a [`Set`](super::Set).
-impl<P: Parts + ?Sized> Parts for Box<P> {
+impl<P: OperationParts + ?Sized> OperationParts for Box<P> {
     passed_on!();
 
     #[inline]
@@ -161,7 +161,7 @@ pub fn after(duration: Duration) -> Timer {
     }
 }
 
-impl Parts for Timer {
+impl OperationParts for Timer {
     fn queue(&self) -> Option<&dyn SelectQueue> {
         None
     }

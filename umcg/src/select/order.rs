@@ -37,7 +37,7 @@ const PATIENCE: u64 = 16;
 
 /// Indices, each once.
 #[derive(Clone, Copy)]
-pub(crate) struct Order<'a> {
+pub(crate) struct LookOrder<'a> {
     first: usize,
     step: usize,
     modulus: usize,
@@ -46,11 +46,11 @@ pub(crate) struct Order<'a> {
     turn: Option<&'a Turn>,
 }
 
-impl Order<'_> {
+impl LookOrder<'_> {
     /// From the first to the last.
     #[inline]
-    pub(crate) fn in_turn(len: usize) -> Order<'static> {
-        Order {
+    pub(crate) fn in_turn(len: usize) -> LookOrder<'static> {
+        LookOrder {
             first: 0,
             step: 1,
             modulus: len,
@@ -61,9 +61,9 @@ impl Order<'_> {
 
     /// None is preferred, over many looks at the list of so many that has this name and these keys.
     #[inline]
-    pub(crate) fn fair(list: u64, len: usize, key: impl Fn(usize) -> usize) -> Order<'static> {
+    pub(crate) fn fair(list: u64, len: usize, key: impl Fn(usize) -> usize) -> LookOrder<'static> {
         if len <= 1 {
-            Order::in_turn(len)
+            LookOrder::in_turn(len)
         } else {
             TURNS[(list >> 56) as usize].next(list, len, key)
         }
@@ -165,10 +165,15 @@ impl Turn {
 
     /// The order of the next look at so many, of a list of this name.
     #[inline]
-    pub(crate) fn next(&self, list: u64, len: usize, key: impl Fn(usize) -> usize) -> Order<'_> {
+    pub(crate) fn next(
+        &self,
+        list: u64,
+        len: usize,
+        key: impl Fn(usize) -> usize,
+    ) -> LookOrder<'_> {
         if len <= FEW {
             return if len <= 1 {
-                Order::in_turn(len)
+                LookOrder::in_turn(len)
             } else {
                 self.next_of_few(list, len)
             };
@@ -176,10 +181,10 @@ impl Turn {
         let state = self.state.load(Relaxed);
         let first = (state & FIRST) as usize;
         if first < len && tag(key(first)) == state / KEY {
-            Order {
+            LookOrder {
                 first,
                 turn: Some(self),
-                ..Order::in_turn(len)
+                ..LookOrder::in_turn(len)
             }
         } else {
             self.random_order(len, state, key)
@@ -187,7 +192,7 @@ impl Turn {
     }
 
     #[inline]
-    fn next_of_few(&self, list: u64, len: usize) -> Order<'static> {
+    fn next_of_few(&self, list: u64, len: usize) -> LookOrder<'static> {
         let state = self.state.load(Relaxed);
         // Other bits than those by which the turn was found.
         let whose = u64::from((list >> 24) as u32 | 1);
@@ -201,10 +206,10 @@ impl Turn {
             2 => (next % 2, 1),
             _ => (next % 3, if next % 6 < 3 { 1 } else { 2 }),
         };
-        Order {
+        LookOrder {
             first: first as usize,
             step,
-            ..Order::in_turn(len)
+            ..LookOrder::in_turn(len)
         }
     }
 
@@ -242,7 +247,7 @@ impl Turn {
 
     #[cold]
     #[inline(never)]
-    fn random_order(&self, len: usize, state: u64, key: impl Fn(usize) -> usize) -> Order<'_> {
+    fn random_order(&self, len: usize, state: u64, key: impl Fn(usize) -> usize) -> LookOrder<'_> {
         let random = self.of_another(state, |random| {
             let first = (random as u32 as u64 * len.min(FIRST as usize) as u64) >> 32;
             first_is(first as usize, key) + IN_A_ROW * ONCE
@@ -252,7 +257,7 @@ impl Turn {
             (random >> 32) as usize & (modulus - 1),
             (random as usize | 1) & (modulus - 1),
         );
-        Order {
+        LookOrder {
             first,
             step,
             modulus,
@@ -334,7 +339,7 @@ mod tests {
                 for mut indices in [
                     found,
                     in_line(order.first(), len).collect(),
-                    Order::in_turn(len).indices().collect(),
+                    LookOrder::in_turn(len).indices().collect(),
                 ] {
                     indices.sort_unstable();
                     assert!(indices.into_iter().eq(0..len), "{len}");

@@ -2,7 +2,7 @@
 
 use super::engine;
 use super::operation::{Operation, Selectable};
-use super::order::{Order, Turn};
+use super::order::{LookOrder, Turn};
 use crate::rt::time;
 use crate::rt::timed;
 use crate::rt::wait::{self, ClaimedList, Place, SelectQueue, WaitEnd, Waiter};
@@ -43,13 +43,13 @@ const REASON: &&str = &"select";
 /// ```
 pub struct Set<O: Selectable> {
     /// In memory of its own, as others look at it; by no reference that excludes them.
-    kept: NonNull<Kept<O>>,
+    core: NonNull<SetCore<O>>,
     turn: Turn,
     is_biased: bool,
 }
 
 /// What is looked at through queues.
-struct Kept<O> {
+struct SetCore<O> {
     waiter: Waiter,
     operations: NonNull<[O]>,
     missing: Missing,
@@ -113,14 +113,14 @@ impl<O: Selectable> Set<O> {
         let operations: Box<[O]> = operations.into_iter().collect();
         let missing = Missing::all(operations.len());
         let operations = NonNull::from(Box::leak(operations));
-        let kept = Box::leak(Box::new(Kept {
+        let core = Box::leak(Box::new(SetCore {
             waiter: Waiter::kept(),
             operations,
             missing,
             has_guests: Cell::new(false),
         }));
         Set {
-            kept: NonNull::from(kept),
+            core: NonNull::from(core),
             turn: Turn::by_chance(),
             is_biased: false,
         }
@@ -134,7 +134,7 @@ impl<O: Selectable> Set<O> {
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.kept().operations.len()
+        self.core().operations.len()
     }
 
     /// Whether there is none.
@@ -177,9 +177,9 @@ impl<O: Selectable> Set<O> {
             "a set of {} has no operation {index}",
             self.len()
         );
-        self.kept().take_out(index);
+        self.core().take_out(index);
         // SAFETY: it is in no queue, so nobody else looks at it; and the set is borrowed.
-        unsafe { &mut *self.kept().at(index) }
+        unsafe { &mut *self.core().at(index) }
     }
 
     /// What came of the operation that was selected.
@@ -194,14 +194,14 @@ impl<O: Selectable> Set<O> {
         self.get_mut(index).outcome()
     }
 
-    fn kept(&self) -> &Kept<O> {
+    fn core(&self) -> &SetCore<O> {
         // SAFETY: made by `new`, and there until the end.
-        unsafe { self.kept.as_ref() }
+        unsafe { self.core.as_ref() }
     }
 
-    fn order(&self) -> Order<'_> {
+    fn order(&self) -> LookOrder<'_> {
         if self.is_biased {
-            Order::in_turn(self.len())
+            LookOrder::in_turn(self.len())
         } else {
             self.turn.next(OWN as u64, self.len(), |_| OWN)
         }
@@ -213,23 +213,23 @@ impl<O: Selectable> Set<O> {
 
     /// Without a deadline it only looks.
     fn wait_until(&mut self, deadline: Option<u64>) -> Option<usize> {
-        let kept = self.kept();
+        let core = self.core();
         loop {
             // One that is missing is the one that was selected last: it is looked at when it is put
             // in. Who only looks may not put it in.
             let looked_at = usize::from(deadline.is_some());
-            if kept.waiter.was_passed() || kept.missing.len() > looked_at {
-                if let Some(index) = engine::scan(kept, self.order()) {
+            if core.waiter.was_passed() || core.missing.len() > looked_at {
+                if let Some(index) = engine::scan(core, self.order()) {
                     return Some(index);
                 }
             }
-            if kept.waiter.was_passed() {
-                kept.look_anew();
+            if core.waiter.was_passed() {
+                core.look_anew();
             }
-            match kept.wait(deadline) {
+            match core.wait(deadline) {
                 Ok(Some(index)) => return Some(index),
                 Ok(None) => {}
-                Err(()) => return kept.due(),
+                Err(()) => return core.due(),
             }
         }
     }
@@ -241,7 +241,7 @@ impl<O: Selectable> FromIterator<O> for Set<O> {
     }
 }
 
-impl<O: Selectable> Kept<O> {
+impl<O: Selectable> SetCore<O> {
     fn at(&self, index: usize) -> *mut O {
         // SAFETY: within the operations, by those who call this.
         unsafe { self.operations.cast::<O>().add(index) }.as_ptr()
@@ -349,7 +349,7 @@ impl<O: Selectable> Kept<O> {
 /// The key of all operations of a set, which shares its turn with no other.
 const OWN: usize = 0;
 
-impl<O: Selectable> engine::Alternatives for Kept<O> {
+impl<O: Selectable> engine::Alternatives for SetCore<O> {
     fn key(&self, _: usize) -> usize {
         OWN
     }
@@ -387,11 +387,11 @@ impl<O: Selectable> engine::Alternatives for Kept<O> {
 
 impl<O: Selectable> Drop for Set<O> {
     fn drop(&mut self) {
-        self.kept().leave_all();
+        self.core().leave_all();
         // SAFETY: made by `new` from a box, and in no queue any more.
-        let kept = unsafe { Box::from_raw(self.kept.as_ptr()) };
+        let core = unsafe { Box::from_raw(self.core.as_ptr()) };
         // SAFETY: likewise.
-        drop(unsafe { Box::from_raw(kept.operations.as_ptr()) });
+        drop(unsafe { Box::from_raw(core.operations.as_ptr()) });
     }
 }
 

@@ -6,7 +6,7 @@ use crate::rt::timed;
 use crate::rt::wait::SelectQueue;
 use crate::select::engine;
 use crate::select::list::with_list;
-use crate::select::order::{self, Order};
+use crate::select::order::{self, LookOrder};
 
 const REASON: &&str = &"altsems";
 
@@ -65,14 +65,17 @@ fn key(semaphores: &[&Semaphore], index: usize) -> usize {
 
 /// None is preferred, over many looks at this list.
 #[inline]
-pub(super) fn fair(semaphores: &[&Semaphore]) -> Order<'static> {
+pub(super) fn fair(semaphores: &[&Semaphore]) -> LookOrder<'static> {
     let (len, key) = (semaphores.len(), |index| key(semaphores, index));
-    Order::fair(order::list_of(len, key), len, key)
+    LookOrder::fair(order::list_of(len, key), len, key)
 }
 
 /// Tries one after the other.
 #[inline(always)]
-pub(super) fn scan(semaphores: &[&Semaphore], order: Order<'_>) -> Result<usize, TryAcquireError> {
+pub(super) fn scan(
+    semaphores: &[&Semaphore],
+    order: LookOrder<'_>,
+) -> Result<usize, TryAcquireError> {
     let mut error = TryAcquireError::Empty;
     let found = order.find(|index| match semaphores[index].try_among_others() {
         Ok(()) => true,

@@ -23,12 +23,12 @@ const REASON: &&str = &"barrier";
 /// ```
 #[repr(C)]
 pub struct Barrier {
-    waiting: Spin<Waiting>,
+    arrivals: Spin<Arrivals>,
     pub(super) parties: u32,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct Arrivals {
     places: Places,
     /// How many there are.
     count: u32,
@@ -53,7 +53,7 @@ impl Barrier {
     /// For so many; 0 is as 1.
     pub const fn new(parties: u32) -> Barrier {
         Barrier {
-            waiting: Spin::new(Waiting {
+            arrivals: Spin::new(Arrivals {
                 places: Places::new(),
                 count: 0,
             }),
@@ -80,15 +80,15 @@ impl Barrier {
     /// [`Barrier::wait_deadline`] in nanoseconds.
     pub(crate) fn wait_until(&self, deadline: u64) -> Result<BarrierWaitResult, Elapsed> {
         let how = wait::one(self, REASON, deadline, |single, served| {
-            let mut waiting = self.waiting.lock();
-            if waiting.count + 1 < self.parties {
-                waiting.count += 1;
+            let mut arrivals = self.arrivals.lock();
+            if arrivals.count + 1 < self.parties {
+                arrivals.count += 1;
                 // SAFETY: who waits leaves the queue before the place ends.
-                unsafe { waiting.places.push(single.place(LED), false) };
+                unsafe { arrivals.places.push(single.place(LED), false) };
                 return None;
             }
-            waiting.count = 0;
-            while let Some(claimed) = waiting.places.claim_first() {
+            arrivals.count = 0;
+            while let Some(claimed) = arrivals.places.claim_first() {
                 served.push(claimed);
             }
             Some(LEADER)
@@ -101,9 +101,9 @@ impl Barrier {
 // SAFETY: the queue is touched under its lock only.
 unsafe impl Queued for Barrier {
     fn leave(&self, place: &Place, _: &mut ClaimedList) -> bool {
-        let mut waiting = self.waiting.lock();
-        let has_left = waiting.places.remove(place);
-        waiting.count -= u32::from(has_left);
+        let mut arrivals = self.arrivals.lock();
+        let has_left = arrivals.places.remove(place);
+        arrivals.count -= u32::from(has_left);
         has_left
     }
 }
@@ -112,7 +112,10 @@ impl fmt::Debug for Barrier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Barrier")
             .field("parties", &self.parties)
-            .field("waiters", &wait::undisturbed(|_| self.waiting.lock().count))
+            .field(
+                "waiters",
+                &wait::undisturbed(|_| self.arrivals.lock().count),
+            )
             .finish()
     }
 }

@@ -18,7 +18,7 @@ use super::gate::{Gate, Policy, SERVED, Until};
 use crate::rt::time::Elapsed;
 use crate::rt::timed;
 use crate::rt::wait::{self, Place, SelectQueue};
-use crate::select::operation::{Operation, Parts};
+use crate::select::operation::{Operation, OperationParts};
 use std::fmt;
 
 const SET: u64 = 1;
@@ -181,7 +181,7 @@ pub struct Waiting<'a> {
     place: Place,
 }
 
-impl Parts for Waiting<'_> {
+impl OperationParts for Waiting<'_> {
     fn queue(&self) -> Option<&dyn SelectQueue> {
         Some(&self.event.gate)
     }

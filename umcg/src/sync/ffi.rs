@@ -8,13 +8,13 @@ use super::barrier::Barrier;
 use super::condvar::Condvar;
 use super::joint::Joint;
 use super::mutex::{self, RawMutex};
-use super::objects::Kind;
-use super::once::{Once, Turn};
+use super::objects::ObjectParts;
+use super::once::{Once, OnceRun};
 use super::rwlock::RawRwLock;
 use super::semaphore::{Semaphore, TryAcquireError};
 use super::wait_group::WaitGroup;
 use crate::rt::wait::{Place, SelectQueue};
-use crate::select::operation::{Operation, Parts};
+use crate::select::operation::{Operation, OperationParts};
 use std::fmt;
 use std::mem::offset_of;
 
@@ -55,27 +55,27 @@ pub fn has_upgradable(lock: &RawRwLock) -> bool {
 
 /// The right to do what is done once. If it is dropped it was not done.
 #[must_use = "dropped at once it was not done"]
-pub struct Doing<'a>(Turn<'a>);
+pub struct Begun<'a>(OnceRun<'a>);
 
-impl fmt::Debug for Doing<'_> {
+impl fmt::Debug for Begun<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Doing").finish_non_exhaustive()
+        f.debug_struct("Begun").finish_non_exhaustive()
     }
 }
 
 /// Waits until it is done, or the caller's to do. A point of cancellation if it has to wait.
 /// Switches.
-pub fn begin(once: &Once) -> Option<Doing<'_>> {
-    once.begin().map(Doing)
+pub fn begin(once: &Once) -> Option<Begun<'_>> {
+    once.begin().map(Begun)
 }
 
 /// The same if nobody does it now, and nobody has. Never waits.
-pub fn try_begin(once: &Once) -> Option<Doing<'_>> {
-    once.try_begin().map(Doing)
+pub fn try_begin(once: &Once) -> Option<Begun<'_>> {
+    once.try_begin().map(Begun)
 }
 
 /// It was done.
-pub fn end(mut doing: Doing<'_>) {
+pub fn end(mut doing: Begun<'_>) {
     doing.0.is_done = true;
 }
 
@@ -94,7 +94,7 @@ pub fn is_done(group: &WaitGroup) -> bool {
     group.is_done()
 }
 
-impl Kind for RawMutex {
+impl ObjectParts for RawMutex {
     fn queue(&self) -> &dyn SelectQueue {
         self.gate()
     }
@@ -119,7 +119,7 @@ pub fn locking(mutex: &RawMutex) -> Locking<'_> {
     }
 }
 
-impl Parts for Locking<'_> {
+impl OperationParts for Locking<'_> {
     fn queue(&self) -> Option<&dyn SelectQueue> {
         Some(self.mutex.gate())
     }

@@ -24,7 +24,7 @@ use crate::rt::server;
 use crate::rt::sync::{is_alone, spin};
 use crate::rt::time;
 use crate::rt::wait::{self, ClaimedList, Place, Queued, SelectQueue};
-use crate::select::operation::{Operation, Parts};
+use crate::select::operation::{Operation, OperationParts};
 use std::cell::Cell;
 use std::fmt;
 use std::mem::offset_of;
@@ -398,7 +398,7 @@ pub(super) fn raw<T: ?Sized>(mutex: &Mutex<T>) -> &RawMutex {
     unsafe { mutex.raw() }
 }
 
-impl<T: ?Sized> Parts for Locking<'_, T> {
+impl<T: ?Sized> OperationParts for Locking<'_, T> {
     fn queue(&self) -> Option<&dyn SelectQueue> {
         Some(self)
     }

@@ -16,13 +16,13 @@ const ALL: &&str = &"wait_all";
 /// What one can wait for by [`wait_any`] and [`wait_all`]: an [`Event`], a [`Semaphore`], of which
 /// one wakeup is taken, or a [`Mutex`], which is locked then. That one's guard is to be had by
 /// `make_guard_unchecked`; [`select`](mod@crate::select) gives it without that.
-pub trait Object: Kind {}
+pub trait Object: ObjectParts {}
 
-impl<K: Kind + ?Sized> Object for K {}
+impl<K: ObjectParts + ?Sized> Object for K {}
 
 /// What an object is to those that wait for it. Not for users.
 #[allow(unreachable_pub, reason = "in a signature of a sealed trait")]
-pub trait Kind {
+pub trait ObjectParts {
     #[doc(hidden)]
     fn queue(&self) -> &dyn SelectQueue;
 
@@ -42,7 +42,7 @@ pub trait Kind {
     }
 }
 
-impl Kind for Event {
+impl ObjectParts for Event {
     fn queue(&self) -> &dyn SelectQueue {
         self.gate()
     }
@@ -52,7 +52,7 @@ impl Kind for Event {
     }
 }
 
-impl Kind for Semaphore {
+impl ObjectParts for Semaphore {
     fn queue(&self) -> &dyn SelectQueue {
         self.gate()
     }
@@ -70,7 +70,7 @@ impl Kind for Semaphore {
     }
 }
 
-impl<T: ?Sized> Kind for Mutex<T> {
+impl<T: ?Sized> ObjectParts for Mutex<T> {
     fn queue(&self) -> &dyn SelectQueue {
         mutex::raw(self).gate()
     }

@@ -135,15 +135,15 @@ impl Once {
     }
 
     /// Waits for the turn, and takes it; none if it is done.
-    pub(super) fn begin(&self) -> Option<Turn<'_>> {
-        (self.stand(TURN, u64::MAX) != Some(IS_DONE)).then(|| Turn {
+    pub(super) fn begin(&self) -> Option<OnceRun<'_>> {
+        (self.stand(TURN, u64::MAX) != Some(IS_DONE)).then(|| OnceRun {
             once: self,
             is_done: false,
         })
     }
 
     /// Takes the turn, if nobody has it and it is not done. Never waits.
-    pub(super) fn try_begin(&self) -> Option<Turn<'_>> {
+    pub(super) fn try_begin(&self) -> Option<OnceRun<'_>> {
         let has_begun = wait::undisturbed(|_| {
             let _places = self.places.lock();
             let is_new = self.state.load(Relaxed) == NEW;
@@ -152,7 +152,7 @@ impl Once {
             }
             is_new
         });
-        has_begun.then(|| Turn {
+        has_begun.then(|| OnceRun {
             once: self,
             is_done: false,
         })
@@ -205,12 +205,12 @@ impl Once {
 }
 
 /// The caller is doing it.
-pub(super) struct Turn<'a> {
+pub(super) struct OnceRun<'a> {
     once: &'a Once,
     pub(super) is_done: bool,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for OnceRun<'_> {
     fn drop(&mut self) {
         if self.is_done {
             self.once.finish()

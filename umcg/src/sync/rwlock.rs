@@ -80,12 +80,12 @@ pub type ArcRwLockWriteGuard<T> = lock_api::ArcRwLockWriteGuard<RawRwLock, T>;
 /// What locks a [`RwLock`], without a value: its operations are those of the traits of `lock_api`.
 #[repr(C)]
 pub struct RawRwLock {
-    gate: Gate<Shared>,
+    gate: Gate<ReadWrite>,
 }
 
-struct Shared;
+struct ReadWrite;
 
-impl Policy for Shared {
+impl Policy for ReadWrite {
     const REASON: &'static &'static str = &"rwlock";
     const WAITERS: u64 = WAITERS;
 
@@ -164,7 +164,7 @@ impl RawRwLock {
     /// A free one.
     pub const fn new() -> RawRwLock {
         RawRwLock {
-            gate: Gate::new(FREE, Shared),
+            gate: Gate::new(FREE, ReadWrite),
         }
     }
 

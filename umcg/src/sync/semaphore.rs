@@ -35,7 +35,7 @@ use super::joint::JOINT;
 use crate::rt::timed;
 use crate::rt::wait::{self, Place, SelectQueue};
 use crate::rt::word::LOCKED;
-use crate::select::operation::{Operation, Parts};
+use crate::select::operation::{Operation, OperationParts};
 use std::cell::Cell;
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -521,7 +521,7 @@ pub struct Acquiring<'a> {
     outcome: Cell<Option<Result<(), Closed>>>,
 }
 
-impl Parts for Acquiring<'_> {
+impl OperationParts for Acquiring<'_> {
     fn queue(&self) -> Option<&dyn SelectQueue> {
         Some(&self.semaphore.gate)
     }

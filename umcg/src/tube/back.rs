@@ -1,7 +1,7 @@
 //! Messages that come back: received by a future, and dropped with it before it was polled. They
 //! come before all others.
 
-use super::core::{Core, Locked, RECEIVERS};
+use super::core::{Core, LockedCore, RECEIVERS};
 use super::layout::Layout;
 use crate::rt::wait::{ClaimedList, Place};
 
@@ -14,10 +14,10 @@ impl<L: Layout> Core<L> {
     /// As [`Layout::copy`]. The messages are small, or there is no ring.
     pub(super) unsafe fn put_back<'a>(
         &'a self,
-        mut locked: Locked<'a, L>,
+        mut locked: LockedCore<'a, L>,
         message: *mut u8,
         served: &mut ClaimedList,
-    ) -> Result<(), Locked<'a, L>> {
+    ) -> Result<(), LockedCore<'a, L>> {
         let receiver = if locked.word & RECEIVERS != 0 {
             locked.claim_receiver()
         } else {
@@ -41,15 +41,15 @@ impl<L: Layout> Core<L> {
     /// the ring.
     pub(super) fn put_back_slot(
         &self,
-        locked: Locked<'_, L>,
+        locked: LockedCore<'_, L>,
         slot: usize,
         served: &mut ClaimedList,
     ) {
-        self.commit_locked(locked, slot, Locked::push_slot_front, served);
+        self.commit_locked(locked, slot, LockedCore::push_slot_front, served);
     }
 }
 
-impl<L: Layout> Locked<'_, L> {
+impl<L: Layout> LockedCore<'_, L> {
     /// Puts a small message behind all that are there. Those that were put back, for which there
     /// was no room, stand before all that wait to send: they were sent before. So the first of them
     /// has the room, each that follows has the memory of the one before, and this message that of

@@ -6,7 +6,7 @@ use super::error::{
     RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError,
 };
 use super::layout::{Layout, Typed};
-use super::waiting::Refused;
+use super::waiting::TransferError;
 use crate::rt::timed;
 use crate::rt::wait;
 use crate::rt::wait::ClaimedList;
@@ -32,11 +32,11 @@ impl<L: Layout> Core<L> {
         from: *const u8,
         count: usize,
         served: &mut ClaimedList,
-    ) -> Result<usize, Refused> {
+    ) -> Result<usize, TransferError> {
         let mut locked = self.lock();
         if locked.word & CLOSED != 0 {
             locked.unlock();
-            return Err(Refused::Closed);
+            return Err(TransferError::Closed);
         }
         let mut given = 0;
         while given < count.min(self.most_at_once()) {
@@ -78,7 +78,7 @@ impl<L: Layout> Core<L> {
         into: *mut u8,
         count: usize,
         served: &mut ClaimedList,
-    ) -> Result<usize, Refused> {
+    ) -> Result<usize, TransferError> {
         let mut locked = self.lock();
         let mut taken = 0;
         while taken < count.min(self.most_at_once()) {
@@ -107,7 +107,7 @@ impl<L: Layout> Core<L> {
         let is_over = taken == 0 && locked.word & CLOSED != 0;
         locked.unlock();
         if is_over {
-            Err(Refused::Closed)
+            Err(TransferError::Closed)
         } else {
             Ok(taken)
         }
@@ -150,7 +150,11 @@ impl<T> Sender<T> {
             .map_err(|why| SendTimeoutError::new(why, ()))
     }
 
-    fn send_batch_until(&self, batch: &mut VecDeque<T>, deadline: u64) -> Result<(), Refused> {
+    fn send_batch_until(
+        &self,
+        batch: &mut VecDeque<T>,
+        deadline: u64,
+    ) -> Result<(), TransferError> {
         loop {
             self.send_some(batch)?;
             let Some(first) = batch.pop_front() else {
@@ -158,9 +162,9 @@ impl<T> Sender<T> {
             };
             if let Err(error) = self.send_until(first, deadline) {
                 let why = if error.is_timeout() {
-                    Refused::Late
+                    TransferError::WouldBlock
                 } else {
-                    Refused::Closed
+                    TransferError::Closed
                 };
                 batch.push_front(error.into_inner());
                 return Err(why);
@@ -169,7 +173,7 @@ impl<T> Sender<T> {
     }
 
     /// As many as can be sent without waiting.
-    fn send_some(&self, batch: &mut VecDeque<T>) -> Result<(), Refused> {
+    fn send_some(&self, batch: &mut VecDeque<T>) -> Result<(), TransferError> {
         while !batch.is_empty() {
             if Typed::<T>::IS_LARGE {
                 let Some(first) = batch.pop_front() else {
@@ -177,12 +181,12 @@ impl<T> Sender<T> {
                 };
                 if let Err(error) = self.try_send(first) {
                     let why = if error.is_full() {
-                        Refused::Late
+                        TransferError::WouldBlock
                     } else {
-                        Refused::Closed
+                        TransferError::Closed
                     };
                     batch.push_front(error.into_inner());
-                    return if why == Refused::Closed {
+                    return if why == TransferError::Closed {
                         Err(why)
                     } else {
                         Ok(())
@@ -190,7 +194,7 @@ impl<T> Sender<T> {
                 }
                 continue;
             }
-            let sent = self.shared.operate(|core| {
+            let sent = self.tube.operate(|core| {
                 let first = batch.as_mut_slices().0;
                 let (from, count) = (first.as_mut_ptr(), first.len());
                 // SAFETY: so many messages, of which those are forgotten that were sent.
@@ -249,26 +253,26 @@ impl<T> Receiver<T> {
         messages: &mut Vec<T>,
         most: usize,
         deadline: u64,
-    ) -> Result<usize, Refused> {
+    ) -> Result<usize, TransferError> {
         let count = self.recv_some(messages, most)?;
         if count > 0 || most == 0 {
             return Ok(count);
         }
-        messages.push(self.shared.recv_until(deadline)?);
+        messages.push(self.tube.recv_until(deadline)?);
         // If it is closed just now, the next call says so.
         Ok(1 + self.recv_some(messages, most - 1).unwrap_or(0))
     }
 
     /// As many as are there.
-    fn recv_some(&self, messages: &mut Vec<T>, most: usize) -> Result<usize, Refused> {
+    fn recv_some(&self, messages: &mut Vec<T>, most: usize) -> Result<usize, TransferError> {
         let before = messages.len();
         while messages.len() - before < most {
             let wanted = most - (messages.len() - before);
             if Typed::<T>::IS_LARGE {
-                match self.shared.try_recv() {
+                match self.tube.try_recv() {
                     Ok(message) => messages.push(message),
-                    Err(Refused::Closed) if messages.len() == before => {
-                        return Err(Refused::Closed);
+                    Err(TransferError::Closed) if messages.len() == before => {
+                        return Err(TransferError::Closed);
                     }
                     Err(_) => break,
                 }
@@ -276,7 +280,7 @@ impl<T> Receiver<T> {
             }
             let wanted = wanted.min(MOST);
             messages.reserve(wanted);
-            let taken = self.shared.operate(|core| {
+            let taken = self.tube.operate(|core| {
                 let into = messages.spare_capacity_mut().as_mut_ptr();
                 // SAFETY: places for so many.
                 let taken = wait::undisturbed(|served| unsafe {
@@ -288,7 +292,9 @@ impl<T> Receiver<T> {
             });
             match taken {
                 Ok(taken) if taken > 0 => {}
-                Err(Refused::Closed) if messages.len() == before => return Err(Refused::Closed),
+                Err(TransferError::Closed) if messages.len() == before => {
+                    return Err(TransferError::Closed);
+                }
                 _ => break,
             }
         }

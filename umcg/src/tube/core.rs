@@ -21,7 +21,7 @@
 //!   ([`slots`](super::slots), `reserve`). The short ways are closed then.
 //! - T5: CLOSED: nothing is sent any more, and no sender waits. What is there can be received.
 //!   Nobody waits for more when it is empty.
-//! - T6: CALLS says that [futures](super::standing) were served, which are to be called. What is
+//! - T6: CALLS says that [futures](super::node) were served, which are to be called. What is
 //!   left of one in the queue of senders is a message of nobody's, and stays there when the tube is
 //!   closed.
 //! - T7: a message goes straight from who sends to who receives if either waits: from frame to
@@ -76,11 +76,11 @@ pub(crate) struct Core<L: Layout> {
     held: Cell<u32>,
     store: NonNull<u8>,
     pub(super) layout: L,
-    pub(super) slots: Box<[Slot]>,
+    pub(super) slots: Box<[StoreSlot]>,
 }
 
 /// What a tube of large messages keeps for each place of its store. See `slots`.
-pub(super) struct Slot {
+pub(super) struct StoreSlot {
     /// The ring: which place the message is in. Under the lock.
     pub(super) order: Cell<u32>,
     /// The places that are free, as a stack. Under the lock.
@@ -108,7 +108,7 @@ impl<L: Layout> Core<L> {
             // SAFETY: not of size 0.
             NonNull::new(unsafe { alloc::alloc(memory) })?
         };
-        let slot = |number: u32| Slot {
+        let slot = |number: u32| StoreSlot {
             order: Cell::new(0),
             free: Cell::new(number),
             is_filled: AtomicBool::new(true),
@@ -265,8 +265,8 @@ impl<L: Layout> Core<L> {
 
     /// The caller is not preempted.
     #[inline(always)]
-    pub(super) fn lock(&self) -> Locked<'_, L> {
-        Locked {
+    pub(super) fn lock(&self) -> LockedCore<'_, L> {
+        LockedCore {
             core: self,
             word: self.word.lock_or(patience::back_off),
         }
@@ -297,7 +297,7 @@ impl<L: Layout> Core<L> {
         &self,
         from: *const u8,
         served: &mut ClaimedList,
-    ) -> Result<usize, Locked<'_, L>> {
+    ) -> Result<usize, LockedCore<'_, L>> {
         let mut locked = self.lock();
         if locked.word & CLOSED != 0 {
             return Ok(locked.closed());
@@ -330,7 +330,7 @@ impl<L: Layout> Core<L> {
     #[inline(always)]
     pub(super) unsafe fn hand_over(
         &self,
-        mut locked: Locked<'_, L>,
+        mut locked: LockedCore<'_, L>,
         from: *const u8,
         receiver: &Claimed,
     ) {
@@ -359,7 +359,7 @@ impl<L: Layout> Core<L> {
         &self,
         into: *mut u8,
         served: &mut ClaimedList,
-    ) -> Result<usize, Locked<'_, L>> {
+    ) -> Result<usize, LockedCore<'_, L>> {
         let mut locked = self.lock();
         if locked.len() > 0 {
             // SAFETY: passed on.
@@ -392,7 +392,7 @@ impl<L: Layout> Core<L> {
     #[inline(always)]
     pub(super) unsafe fn take_first(
         &self,
-        mut locked: Locked<'_, L>,
+        mut locked: LockedCore<'_, L>,
         into: *mut u8,
         served: &mut ClaimedList,
     ) {
@@ -444,12 +444,12 @@ pub(super) fn message_of(sender: &Claimed) -> *const u8 {
 
 /// Who has the lock; the word as it will be after it.
 #[must_use = "it is to be unlocked"]
-pub(super) struct Locked<'a, L: Layout> {
+pub(super) struct LockedCore<'a, L: Layout> {
     pub(super) core: &'a Core<L>,
     pub(super) word: u64,
 }
 
-impl<L: Layout> Locked<'_, L> {
+impl<L: Layout> LockedCore<'_, L> {
     #[inline(always)]
     pub(super) fn unlock(self) {
         self.core.word.unlock(self.word);

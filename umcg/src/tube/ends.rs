@@ -5,8 +5,8 @@ use super::error::{
     RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError,
 };
 use super::layout::Typed;
-use super::standing::Calls;
-use super::waiting::Refused;
+use super::node::Calls;
+use super::waiting::TransferError;
 use crate::rt::last::Last;
 use crate::rt::timed;
 use crate::rt::wait;
@@ -19,9 +19,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::*};
 
 /// A tube and who has its ends.
 ///
-/// What may serve somebody goes by [`operate`](Shared::operate), which alone calls the futures that
+/// What may serve somebody goes by [`operate`](TubeState::operate), which alone calls the futures that
 /// were served.
-pub(super) struct Shared<T> {
+pub(super) struct TubeState<T> {
     /// For steps that serve nobody, and for what only looks; and within `operate`.
     pub(super) core: Core<Typed<T>>,
     senders: AtomicUsize,
@@ -31,9 +31,9 @@ pub(super) struct Shared<T> {
 
 // SAFETY: messages go from thread to thread, and nothing else of them is shared; the calls are
 // under the core's lock.
-unsafe impl<T: Send> Send for Shared<T> {}
+unsafe impl<T: Send> Send for TubeState<T> {}
 // SAFETY: as above.
-unsafe impl<T: Send> Sync for Shared<T> {}
+unsafe impl<T: Send> Sync for TubeState<T> {}
 
 /// A message that was received, where it lies: dropped if something unwinds before it is given
 /// away.
@@ -47,17 +47,17 @@ impl<T> Drop for Incoming<'_, T> {
     }
 }
 
-impl<T> Shared<T> {
+impl<T> TubeState<T> {
     pub(super) fn close(&self) {
         self.operate(|core| wait::undisturbed(|served| core.close(served)));
     }
 
-    pub(super) fn try_recv(&self) -> Result<T, Refused> {
+    pub(super) fn try_recv(&self) -> Result<T, TransferError> {
         // SAFETY: a place for one.
         self.recv_by(|core, into| unsafe { core.try_receive(into) })
     }
 
-    pub(super) fn recv_until(&self, deadline: u64) -> Result<T, Refused> {
+    pub(super) fn recv_until(&self, deadline: u64) -> Result<T, TransferError> {
         // SAFETY: a place for one.
         self.recv_by(|core, into| unsafe { core.receive_until(into, deadline) })
     }
@@ -66,8 +66,8 @@ impl<T> Shared<T> {
     #[inline(always)]
     fn recv_by(
         &self,
-        receive: impl FnOnce(&Core<Typed<T>>, *mut u8) -> Result<(), Refused>,
-    ) -> Result<T, Refused> {
+        receive: impl FnOnce(&Core<Typed<T>>, *mut u8) -> Result<(), TransferError>,
+    ) -> Result<T, TransferError> {
         let mut message = MaybeUninit::<T>::uninit();
         receive(&self.core, message.as_mut_ptr().cast())?;
         self.call_holding(&mut message);
@@ -95,7 +95,7 @@ impl<T> Shared<T> {
     }
 }
 
-impl<T> Drop for Shared<T> {
+impl<T> Drop for TubeState<T> {
     fn drop(&mut self) {
         self.discard();
     }
@@ -110,47 +110,42 @@ pub fn tube<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let core = Core::new(Typed::new(), capacity);
     let core = core
         .unwrap_or_else(|| panic!("tube: no memory for {capacity} messages, or more than {MOST}"));
-    let shared = Arc::new(Shared {
+    let tube = Arc::new(TubeState {
         core,
         senders: AtomicUsize::new(1),
         receivers: AtomicUsize::new(1),
         calls: Calls::default(),
     });
-    (
-        Sender {
-            shared: shared.clone(),
-        },
-        Receiver { shared },
-    )
+    (Sender { tube: tube.clone() }, Receiver { tube })
 }
 
 /// The end of a tube where messages go in. Its clones are ends of the same tube. When the last of
 /// them is dropped the tube is closed.
 pub struct Sender<T> {
-    pub(super) shared: Arc<Shared<T>>,
+    pub(super) tube: Arc<TubeState<T>>,
 }
 
 /// The end of a tube where messages come out. Its clones are ends of the same tube; each message
 /// comes out of one. When the last of them is dropped the tube is closed, and what is in it is
 /// dropped.
 pub struct Receiver<T> {
-    pub(super) shared: Arc<Shared<T>>,
+    pub(super) tube: Arc<TubeState<T>>,
 }
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Sender<T> {
-        self.shared.senders.fetch_add(1, Relaxed);
+        self.tube.senders.fetch_add(1, Relaxed);
         Sender {
-            shared: self.shared.clone(),
+            tube: self.tube.clone(),
         }
     }
 }
 
 impl<T> Clone for Receiver<T> {
     fn clone(&self) -> Receiver<T> {
-        self.shared.receivers.fetch_add(1, Relaxed);
+        self.tube.receivers.fetch_add(1, Relaxed);
         Receiver {
-            shared: self.shared.clone(),
+            tube: self.tube.clone(),
         }
     }
 }
@@ -159,8 +154,8 @@ impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
         // ORDERING(last-sender.1): AcqRel, pairs with itself: all that was sent comes before the
         // close.
-        if self.shared.senders.fetch_sub(1, AcqRel) == 1 {
-            self.shared.close();
+        if self.tube.senders.fetch_sub(1, AcqRel) == 1 {
+            self.tube.close();
         }
     }
 }
@@ -168,11 +163,11 @@ impl<T> Drop for Sender<T> {
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         // ORDERING(last-receiver.1): AcqRel, pairs with itself: nobody receives any more.
-        if self.shared.receivers.fetch_sub(1, AcqRel) == 1 {
+        if self.tube.receivers.fetch_sub(1, AcqRel) == 1 {
             let mut last = Last::new();
-            last.run(|| self.shared.close());
+            last.run(|| self.tube.close());
             // Now, and not with the last sender: a message may be what keeps that alive.
-            last.run(|| self.shared.discard());
+            last.run(|| self.tube.discard());
             last.end(());
         }
     }
@@ -191,23 +186,23 @@ macro_rules! of_both {
             /// messages back. What is in the tube can be received; after that all that wait, and
             /// all that come, get an error. Does not switch.
             pub fn close(&self) {
-                self.shared.close();
+                self.tube.close();
             }
 
             /// Whether it was closed, by [`close`](Self::close) or because all senders or all
             /// receivers are gone.
             pub fn is_closed(&self) -> bool {
-                self.shared.core.is_closed()
+                self.tube.core.is_closed()
             }
 
             /// How many messages it has room for.
             pub fn capacity(&self) -> usize {
-                self.shared.core.capacity()
+                self.tube.core.capacity()
             }
 
             /// How many messages are in it; may be outdated at once.
             pub fn len(&self) -> usize {
-                self.shared.core.len()
+                self.tube.core.len()
             }
 
             /// Whether no message is in it; may be outdated at once.
@@ -217,28 +212,28 @@ macro_rules! of_both {
 
             /// Whether there is no room in it; may be outdated at once.
             pub fn is_full(&self) -> bool {
-                self.shared.core.is_full()
+                self.tube.core.is_full()
             }
 
             /// How many senders there are.
             pub fn sender_count(&self) -> usize {
-                self.shared.senders.load(Relaxed)
+                self.tube.senders.load(Relaxed)
             }
 
             /// How many receivers there are.
             pub fn receiver_count(&self) -> usize {
-                self.shared.receivers.load(Relaxed)
+                self.tube.receivers.load(Relaxed)
             }
 
             /// Whether both are ends of the same tube.
             pub fn same_channel(&self, other: &$end<T>) -> bool {
-                Arc::ptr_eq(&self.shared, &other.shared)
+                Arc::ptr_eq(&self.tube, &other.tube)
             }
         }
 
         impl<T> fmt::Debug for $end<T> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                let (receivers, senders) = wait::undisturbed(|_| self.shared.core.waiting());
+                let (receivers, senders) = wait::undisturbed(|_| self.tube.core.waiting());
                 f.debug_struct(stringify!($end))
                     .field("capacity", &self.capacity())
                     .field("len", &self.len())
@@ -265,16 +260,16 @@ impl<T> Sender<T> {
     pub fn send(&self, mut message: T) -> Result<(), SendError<T>> {
         let from = (&raw mut message).cast();
         // SAFETY: a message, which is forgotten once it was sent.
-        if unsafe { self.shared.core.push_fast(from) } {
+        if unsafe { self.tube.core.push_fast(from) } {
             mem::forget(message);
             return Ok(());
         }
         // SAFETY: as above.
-        if unsafe { self.shared.core.send(from) }.is_err() {
+        if unsafe { self.tube.core.send(from) }.is_err() {
             return Err(SendError(message));
         }
         mem::forget(message);
-        self.shared.operate(|_| Ok(()))
+        self.tube.operate(|_| Ok(()))
     }
 
     /// Sends a message if there is room, or in a tube of capacity 0 if a receiver waits. Never
@@ -286,16 +281,16 @@ impl<T> Sender<T> {
     pub fn try_send(&self, mut message: T) -> Result<(), TrySendError<T>> {
         let from = (&raw mut message).cast();
         // SAFETY: a message, which is forgotten once it was sent.
-        if unsafe { self.shared.core.push_fast(from) } {
+        if unsafe { self.tube.core.push_fast(from) } {
             mem::forget(message);
             return Ok(());
         }
         // SAFETY: as above.
-        if let Err(why) = unsafe { self.shared.core.try_send(from) } {
+        if let Err(why) = unsafe { self.tube.core.try_send(from) } {
             return Err(TrySendError::new(why, message));
         }
         mem::forget(message);
-        self.shared.operate(|_| Ok(()))
+        self.tube.operate(|_| Ok(()))
     }
 
     timed! {
@@ -313,14 +308,14 @@ impl<T> Sender<T> {
     ) -> Result<(), SendTimeoutError<T>> {
         // SAFETY: a message, which is forgotten once it was sent.
         if let Err(why) = unsafe {
-            self.shared
+            self.tube
                 .core
                 .send_until((&raw mut message).cast(), deadline)
         } {
             return Err(SendTimeoutError::new(why, message));
         }
         mem::forget(message);
-        self.shared.operate(|_| Ok(()))
+        self.tube.operate(|_| Ok(()))
     }
 }
 
@@ -335,12 +330,12 @@ impl<T> Receiver<T> {
         let mut message = MaybeUninit::<T>::uninit();
         let into = message.as_mut_ptr().cast();
         // SAFETY: a place for one.
-        if !unsafe { self.shared.core.pop_fast(into) } {
+        if !unsafe { self.tube.core.pop_fast(into) } {
             // SAFETY: as above.
-            if unsafe { self.shared.core.receive(into) }.is_err() {
+            if unsafe { self.tube.core.receive(into) }.is_err() {
                 return Err(RecvError);
             }
-            self.shared.call_holding(&mut message);
+            self.tube.call_holding(&mut message);
         }
         // SAFETY: received.
         Ok(unsafe { message.assume_init() })
@@ -355,11 +350,11 @@ impl<T> Receiver<T> {
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         let mut message = MaybeUninit::<T>::uninit();
         // SAFETY: a place for one.
-        if unsafe { self.shared.core.pop_fast(message.as_mut_ptr().cast()) } {
+        if unsafe { self.tube.core.pop_fast(message.as_mut_ptr().cast()) } {
             // SAFETY: received.
             return Ok(unsafe { message.assume_init() });
         }
-        Ok(self.shared.try_recv()?)
+        Ok(self.tube.try_recv()?)
     }
 
     timed! {
@@ -367,7 +362,7 @@ impl<T> Receiver<T> {
         /// # Errors
         /// [`RecvTimeoutError`].
         pub fn recv_deadline, recv_timeout(&self) -> Result<T, RecvTimeoutError>;
-        |deadline| Ok(self.shared.recv_until(deadline)?)
+        |deadline| Ok(self.tube.recv_until(deadline)?)
     }
 
     /// Receives one after the other; ends when the tube is closed and empty. Each step waits as

@@ -64,10 +64,10 @@ impl<T> SendError<T> {
 }
 
 impl<T> TrySendError<T> {
-    pub(super) fn new(why: Refused, message: T) -> TrySendError<T> {
+    pub(super) fn new(why: TransferError, message: T) -> TrySendError<T> {
         match why {
-            Refused::Closed => TrySendError::Disconnected(message),
-            Refused::Late => TrySendError::Full(message),
+            TransferError::Closed => TrySendError::Disconnected(message),
+            TransferError::WouldBlock => TrySendError::Full(message),
         }
     }
 
@@ -90,10 +90,10 @@ impl<T> TrySendError<T> {
 }
 
 impl<T> SendTimeoutError<T> {
-    pub(super) fn new(why: Refused, message: T) -> SendTimeoutError<T> {
+    pub(super) fn new(why: TransferError, message: T) -> SendTimeoutError<T> {
         match why {
-            Refused::Closed => SendTimeoutError::Disconnected(message),
-            Refused::Late => SendTimeoutError::Timeout(message),
+            TransferError::Closed => SendTimeoutError::Disconnected(message),
+            TransferError::WouldBlock => SendTimeoutError::Timeout(message),
         }
     }
 
@@ -115,20 +115,20 @@ impl<T> SendTimeoutError<T> {
     }
 }
 
-impl From<Refused> for TryRecvError {
-    fn from(why: Refused) -> TryRecvError {
+impl From<TransferError> for TryRecvError {
+    fn from(why: TransferError) -> TryRecvError {
         match why {
-            Refused::Closed => TryRecvError::Disconnected,
-            Refused::Late => TryRecvError::Empty,
+            TransferError::Closed => TryRecvError::Disconnected,
+            TransferError::WouldBlock => TryRecvError::Empty,
         }
     }
 }
 
-impl From<Refused> for RecvTimeoutError {
-    fn from(why: Refused) -> RecvTimeoutError {
+impl From<TransferError> for RecvTimeoutError {
+    fn from(why: TransferError) -> RecvTimeoutError {
         match why {
-            Refused::Closed => RecvTimeoutError::Disconnected,
-            Refused::Late => RecvTimeoutError::Timeout,
+            TransferError::Closed => RecvTimeoutError::Disconnected,
+            TransferError::WouldBlock => RecvTimeoutError::Timeout,
         }
     }
 }

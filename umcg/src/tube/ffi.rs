@@ -14,10 +14,10 @@ pub use places::{NoPlace, NotSent};
 
 use super::core::{Core, NO_MORE, TRY};
 use super::layout::{LARGE, Layout};
-pub use super::waiting::Refused;
+pub use super::waiting::TransferError;
 use crate::rt::wait::{self, Place, SelectQueue};
-use crate::select::operation::{Operation, Parts};
-use places::Places;
+use crate::select::operation::{Operation, OperationParts};
+use places::PlacesInUse;
 use std::alloc;
 use std::cell::Cell;
 use std::fmt;
@@ -74,12 +74,12 @@ unsafe impl Layout for Bytes {
 }
 
 /// A tube for messages of one size.
-pub struct Tube(Core<Bytes>, Places);
+pub struct Tube(Core<Bytes>, PlacesInUse);
 
 impl Tube {
     /// None if there is no memory for so many, or for more than 268,435,455.
     pub fn new(size: usize, capacity: usize) -> Option<Tube> {
-        Core::new(Bytes(size), capacity).map(|core| Tube(core, Places::new()))
+        Core::new(Bytes(size), capacity).map(|core| Tube(core, PlacesInUse::new()))
     }
 
     /// How large a message is.
@@ -110,12 +110,12 @@ impl Tube {
     /// Sends a message if nobody has to wait for that.
     ///
     /// # Errors
-    /// [`Refused`].
+    /// [`TransferError`].
     ///
     /// # Safety
     /// There is a message at `from`.
     #[inline]
-    pub unsafe fn try_send(&self, from: *const u8) -> Result<(), Refused> {
+    pub unsafe fn try_send(&self, from: *const u8) -> Result<(), TransferError> {
         // SAFETY: passed on.
         if unsafe { self.0.push_fast(from) } {
             return Ok(());
@@ -128,11 +128,11 @@ impl Tube {
     /// point of cancellation if it has to wait. Switches.
     ///
     /// # Errors
-    /// [`Refused`].
+    /// [`TransferError`].
     ///
     /// # Safety
     /// There is a message at `from`.
-    pub unsafe fn send(&self, from: *const u8, deadline: Option<u64>) -> Result<(), Refused> {
+    pub unsafe fn send(&self, from: *const u8, deadline: Option<u64>) -> Result<(), TransferError> {
         match deadline {
             // SAFETY: passed on.
             None => unsafe { self.0.send(from) },
@@ -144,12 +144,12 @@ impl Tube {
     /// Receives a message if nobody has to wait for that.
     ///
     /// # Errors
-    /// [`Refused`].
+    /// [`TransferError`].
     ///
     /// # Safety
     /// There is a place for a message at `into`.
     #[inline]
-    pub unsafe fn try_recv(&self, into: *mut u8) -> Result<(), Refused> {
+    pub unsafe fn try_recv(&self, into: *mut u8) -> Result<(), TransferError> {
         // SAFETY: passed on.
         if unsafe { self.0.pop_fast(into) } {
             return Ok(());
@@ -162,11 +162,11 @@ impl Tube {
     /// point of cancellation if it has to wait. Switches.
     ///
     /// # Errors
-    /// [`Refused`].
+    /// [`TransferError`].
     ///
     /// # Safety
     /// There is a place for a message at `into`.
-    pub unsafe fn recv(&self, into: *mut u8, deadline: Option<u64>) -> Result<(), Refused> {
+    pub unsafe fn recv(&self, into: *mut u8, deadline: Option<u64>) -> Result<(), TransferError> {
         match deadline {
             // SAFETY: passed on.
             None => unsafe { self.0.receive(into) },
@@ -183,7 +183,11 @@ impl Tube {
     ///
     /// # Safety
     /// There are so many messages at `from`.
-    pub unsafe fn try_send_many(&self, from: *const u8, count: usize) -> Result<usize, Refused> {
+    pub unsafe fn try_send_many(
+        &self,
+        from: *const u8,
+        count: usize,
+    ) -> Result<usize, TransferError> {
         self.many(
             count,
             |done| {
@@ -205,7 +209,11 @@ impl Tube {
     ///
     /// # Safety
     /// There are places for so many messages at `into`.
-    pub unsafe fn try_recv_many(&self, into: *mut u8, count: usize) -> Result<usize, Refused> {
+    pub unsafe fn try_recv_many(
+        &self,
+        into: *mut u8,
+        count: usize,
+    ) -> Result<usize, TransferError> {
         self.many(
             count,
             |done| {
@@ -224,9 +232,9 @@ impl Tube {
     fn many(
         &self,
         count: usize,
-        some: impl Fn(usize) -> Result<usize, Refused>,
-        one: impl Fn(usize) -> Result<(), Refused>,
-    ) -> Result<usize, Refused> {
+        some: impl Fn(usize) -> Result<usize, TransferError>,
+        one: impl Fn(usize) -> Result<(), TransferError>,
+    ) -> Result<usize, TransferError> {
         let mut done = 0;
         while done < count {
             let next = if self.0.layout.is_large() {
@@ -236,7 +244,7 @@ impl Tube {
             };
             match next {
                 Ok(more) if more > 0 => done += more,
-                Err(Refused::Closed) if done == 0 => return Err(Refused::Closed),
+                Err(TransferError::Closed) if done == 0 => return Err(TransferError::Closed),
                 _ => break,
             }
         }
@@ -248,7 +256,7 @@ impl Tube {
     /// # Safety
     /// There is a message at `from` as long as the operation is used.
     pub unsafe fn sending(&self, from: *const u8) -> Selected<'_> {
-        Selected::new(self, Way::Send, from.expose_provenance())
+        Selected::new(self, TransferKind::Send, from.expose_provenance())
     }
 
     /// Receiving as an operation, beside others.
@@ -256,12 +264,12 @@ impl Tube {
     /// # Safety
     /// There is a place for a message at `into` as long as the operation is used.
     pub unsafe fn receiving(&self, into: *mut u8) -> Selected<'_> {
-        Selected::new(self, Way::Receive, into.expose_provenance())
+        Selected::new(self, TransferKind::Receive, into.expose_provenance())
     }
 }
 
 #[derive(Clone, Copy)]
-enum Way {
+enum TransferKind {
     Send,
     Receive,
 }
@@ -269,7 +277,7 @@ enum Way {
 /// Sends or receives a message, when it is selected.
 pub struct Selected<'a> {
     tube: &'a Tube,
-    way: Way,
+    kind: TransferKind,
     message: usize,
     place: Place,
     takes_part: Cell<bool>,
@@ -277,10 +285,10 @@ pub struct Selected<'a> {
 }
 
 impl<'a> Selected<'a> {
-    fn new(tube: &'a Tube, way: Way, message: usize) -> Selected<'a> {
+    fn new(tube: &'a Tube, kind: TransferKind, message: usize) -> Selected<'a> {
         Selected {
             tube,
-            way,
+            kind,
             message,
             place: Place::new(),
             takes_part: Cell::new(true),
@@ -294,12 +302,12 @@ impl<'a> Selected<'a> {
     }
 }
 
-impl Parts for Selected<'_> {
+impl OperationParts for Selected<'_> {
     fn queue(&self) -> Option<&dyn SelectQueue> {
-        match self.way {
+        match self.kind {
             _ if !self.takes_part.get() => None,
-            Way::Send => Some(self.tube.0.sending()),
-            Way::Receive => Some(self.tube.0.receiving()),
+            TransferKind::Send => Some(self.tube.0.sending()),
+            TransferKind::Receive => Some(self.tube.0.receiving()),
         }
     }
 
@@ -318,12 +326,12 @@ impl Parts for Selected<'_> {
 }
 
 impl Operation for Selected<'_> {
-    type Output = Result<(), Refused>;
+    type Output = Result<(), TransferError>;
 
     /// Of one that was selected.
-    fn outcome(&mut self) -> Result<(), Refused> {
+    fn outcome(&mut self) -> Result<(), TransferError> {
         if self.is_closed.get() {
-            Err(Refused::Closed)
+            Err(TransferError::Closed)
         } else {
             Ok(())
         }

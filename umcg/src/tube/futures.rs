@@ -1,12 +1,12 @@
 //! Sending and receiving as futures, for any executor.
 //!
 //! The first poll tries; if there is nothing to do at once the future stands in the tube's queue
-//! from then on, as any other who waits ([`standing`](super::standing)).
+//! from then on, as any other who waits ([`node`](super::node)).
 
 use super::core::{NO_MORE, SERVED};
-use super::ends::{Receiver, Sender, Shared};
+use super::ends::{Receiver, Sender, TubeState};
 use super::error::{RecvError, SendError, TryRecvError, TrySendError};
-use super::standing::{Looked, Turn, is_slot};
+use super::node::{FutureWaits, Looked, is_slot};
 use crate::rt::last::drop_last;
 use crate::rt::wait;
 use std::fmt;
@@ -24,7 +24,7 @@ pub struct SendFuture<'a, T> {
     sender: &'a Sender<T>,
     /// Before it waits.
     message: Option<T>,
-    turn: Turn<T>,
+    waits: FutureWaits<T>,
 }
 
 /// Receives a message, when it is polled. By [`Receiver::recv_async`]. When it was ready it may be
@@ -38,7 +38,7 @@ pub struct SendFuture<'a, T> {
 #[must_use = "futures do nothing unless they are polled"]
 pub struct RecvFuture<'a, T> {
     receiver: &'a Receiver<T>,
-    turn: Turn<T>,
+    waits: FutureWaits<T>,
 }
 
 impl<T> Unpin for SendFuture<'_, T> {}
@@ -64,7 +64,7 @@ impl<T> Sender<T> {
         SendFuture {
             sender: self,
             message: Some(message),
-            turn: Turn::new(),
+            waits: FutureWaits::new(),
         }
     }
 }
@@ -78,7 +78,7 @@ impl<T> Receiver<T> {
     pub fn recv_async(&self) -> RecvFuture<'_, T> {
         RecvFuture {
             receiver: self,
-            turn: Turn::new(),
+            waits: FutureWaits::new(),
         }
     }
 }
@@ -93,16 +93,16 @@ impl<T> SendFuture<'_, T> {
         let SendFuture {
             sender,
             message,
-            turn,
+            waits,
         } = self;
-        if !turn.is_waiting {
+        if !waits.is_waiting {
             return message.take();
         }
-        let shared = &*sender.shared;
-        let (message, wakers) = shared.operate(|_| {
-            let Looked { note, wakers } = turn.give_up(shared);
+        let tube = &*sender.tube;
+        let (message, wakers) = tube.operate(|_| {
+            let Looked { note, wakers } = waits.give_up(tube);
             // SAFETY: it stood with the message, which was not taken.
-            let message = (note != Some(SERVED)).then(|| unsafe { turn.standing().take() });
+            let message = (note != Some(SERVED)).then(|| unsafe { waits.node().take() });
             (message, wakers)
         });
         drop_last(message, wakers)
@@ -115,9 +115,9 @@ impl<T> RecvFuture<'_, T> {
     /// # Errors
     /// [`RecvError`]: the tube is closed, and empty.
     pub fn poll_recv(&mut self, context: &mut Context<'_>) -> Poll<Result<T, RecvError>> {
-        let RecvFuture { receiver, turn } = self;
-        let shared = &*receiver.shared;
-        if !turn.is_waiting {
+        let RecvFuture { receiver, waits } = self;
+        let tube = &*receiver.tube;
+        if !waits.is_waiting {
             match receiver.try_recv() {
                 Err(TryRecvError::Empty) => {}
                 done => return Poll::Ready(done.map_err(|_| RecvError)),
@@ -125,14 +125,14 @@ impl<T> RecvFuture<'_, T> {
         }
         // Before anything is changed, as it is not ours.
         let new = context.waker().clone();
-        let (received, wakers) = shared.operate(|_| {
-            let looked = if turn.is_waiting {
-                turn.look(shared, new)
+        let (received, wakers) = tube.operate(|_| {
+            let looked = if waits.is_waiting {
+                waits.look(tube, new)
             } else {
-                turn.receive(shared, new)
+                waits.receive(tube, new)
             };
             (
-                looked.note.map(|note| turn.received(shared, note)),
+                looked.note.map(|note| waits.received(tube, note)),
                 looked.wakers,
             )
         });
@@ -143,19 +143,19 @@ impl<T> RecvFuture<'_, T> {
     }
 }
 
-impl<T> Turn<T> {
+impl<T> FutureWaits<T> {
     /// What it has received, as this note says, if the tube is not closed.
-    fn received(&self, shared: &Shared<T>, note: usize) -> Result<T, RecvError> {
+    fn received(&self, tube: &TubeState<T>, note: usize) -> Result<T, RecvError> {
         if note == NO_MORE {
             return Err(RecvError);
         }
         if !is_slot(note) {
             // SAFETY: it was received.
-            return Ok(unsafe { self.standing().take() });
+            return Ok(unsafe { self.node().take() });
         }
         // SAFETY: the place is in our hands, with a message that is read once.
-        let message = unsafe { shared.core.at(note - 1).cast::<T>().read() };
-        wait::undisturbed(|served| shared.core.release(note - 1, served));
+        let message = unsafe { tube.core.at(note - 1).cast::<T>().read() };
+        wait::undisturbed(|served| tube.core.release(note - 1, served));
         Ok(message)
     }
 }
@@ -167,10 +167,10 @@ impl<T> Future for SendFuture<'_, T> {
         let SendFuture {
             sender,
             message: kept,
-            turn,
+            waits,
         } = self.get_mut();
-        let shared = &*sender.shared;
-        if !turn.is_waiting {
+        let tube = &*sender.tube;
+        if !waits.is_waiting {
             let Some(message) = kept.take() else {
                 panic!("send_async: polled after it was ready")
             };
@@ -184,15 +184,15 @@ impl<T> Future for SendFuture<'_, T> {
         }
         // Before anything is changed, as it is not ours.
         let new = context.waker().clone();
-        let (sent, wakers) = shared.operate(|_| {
+        let (sent, wakers) = tube.operate(|_| {
             let looked = match kept.take() {
-                Some(message) => turn.send(shared, message, new),
-                None => turn.look(shared, new),
+                Some(message) => waits.send(tube, message, new),
+                None => waits.look(tube, new),
             };
             let sent = looked.note.map(|note| {
                 if note == NO_MORE {
                     // SAFETY: it stood with the message, which was not taken.
-                    Err(SendError(unsafe { turn.standing().take() }))
+                    Err(SendError(unsafe { waits.node().take() }))
                 } else {
                     Ok(())
                 }
@@ -222,9 +222,9 @@ impl<T> Drop for SendFuture<'_, T> {
 
 impl<T> Drop for RecvFuture<'_, T> {
     fn drop(&mut self) {
-        if self.turn.is_waiting {
-            let shared = &*self.receiver.shared;
-            let wakers = shared.operate(|_| self.turn.give_up(shared).wakers);
+        if self.waits.is_waiting {
+            let tube = &*self.receiver.tube;
+            let wakers = tube.operate(|_| self.waits.give_up(tube).wakers);
             drop_last((), wakers);
         }
     }

@@ -5,12 +5,12 @@
 //! place would.
 
 use super::core::Core;
-use super::ends::{Receiver, Sender, Shared};
+use super::ends::{Receiver, Sender, TubeState};
 use super::error::{
     RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError,
 };
 use super::layout::Typed;
-use super::waiting::Refused;
+use super::waiting::TransferError;
 use crate::rt::timed;
 use crate::rt::wait;
 use std::fmt;
@@ -59,18 +59,18 @@ enum Spot<T> {
 }
 
 impl<T> Spot<T> {
-    fn at(&mut self, shared: &Shared<T>) -> *mut T {
+    fn at(&mut self, tube: &TubeState<T>) -> *mut T {
         match self {
-            Spot::Slot(slot) => shared.core.at(*slot).cast(),
+            Spot::Slot(slot) => tube.core.at(*slot).cast(),
             Spot::Own(small) => small.of().as_mut_ptr(),
             Spot::Apart(message) => message.as_mut_ptr(),
         }
     }
 
     /// The same, to read.
-    fn at_shared(&self, shared: &Shared<T>) -> *const T {
+    fn at_to_read(&self, tube: &TubeState<T>) -> *const T {
         match self {
-            Spot::Slot(slot) => shared.core.at(*slot).cast_const().cast(),
+            Spot::Slot(slot) => tube.core.at(*slot).cast_const().cast(),
             Spot::Own(small) => (&raw const small.0).cast(),
             Spot::Apart(message) => message.as_ptr(),
         }
@@ -89,7 +89,7 @@ impl<T> Spot<T> {
 /// ```
 #[must_use = "dropped, it sends nothing"]
 pub struct Reserved<'a, T> {
-    shared: &'a Shared<T>,
+    tube: &'a TubeState<T>,
     spot: Spot<T>,
 }
 
@@ -102,7 +102,7 @@ pub struct Filled<'a, T>(Reserved<'a, T>);
 /// this is dropped, and the message with it.
 #[must_use = "dropped, it drops the message"]
 pub struct Received<'a, T> {
-    shared: &'a Shared<T>,
+    tube: &'a TubeState<T>,
     spot: Spot<T>,
 }
 
@@ -116,7 +116,7 @@ unsafe impl<T: Send> Send for Received<'_, T> {}
 unsafe impl<T: Sync> Sync for Received<'_, T> {}
 
 impl<'a, T> Reserved<'a, T> {
-    fn new(shared: &'a Shared<T>, slot: usize) -> Reserved<'a, T> {
+    fn new(tube: &'a TubeState<T>, slot: usize) -> Reserved<'a, T> {
         let spot = if Typed::<T>::IS_LARGE {
             Spot::Slot(slot)
         } else if Small::has_room_for::<T>() {
@@ -124,13 +124,13 @@ impl<'a, T> Reserved<'a, T> {
         } else {
             Spot::Apart(Box::new_uninit())
         };
-        Reserved { shared, spot }
+        Reserved { tube, spot }
     }
 
     /// The place, to be written to.
     pub fn as_uninit(&mut self) -> &mut MaybeUninit<T> {
         // SAFETY: the guard holds it, and is borrowed.
-        unsafe { &mut *self.spot.at(self.shared).cast() }
+        unsafe { &mut *self.spot.at(self.tube).cast() }
     }
 
     /// Writes the message.
@@ -158,7 +158,7 @@ impl<'a, T> Reserved<'a, T> {
 
 impl<T> Drop for Reserved<'_, T> {
     fn drop(&mut self) {
-        self.shared.operate(|core| give_room_back(core, &self.spot));
+        self.tube.operate(|core| give_room_back(core, &self.spot));
     }
 }
 
@@ -179,14 +179,14 @@ impl<T> Filled<'_, T> {
     /// [`SendError`]: the tube was closed meanwhile.
     pub fn commit(self) -> Result<(), SendError<T>> {
         let filled = ManuallyDrop::new(self);
-        let shared = filled.0.shared;
+        let tube = filled.0.tube;
         // SAFETY: the value is not used any more.
         let mut spot = unsafe { std::ptr::read(&filled.0.spot) };
-        shared.operate(|core| {
+        tube.operate(|core| {
             let sent = match &mut spot {
                 Spot::Slot(slot) => wait::undisturbed(|served| core.commit(*slot, served)),
                 spot => {
-                    let from = spot.at(shared).cast_const().cast();
+                    let from = spot.at(tube).cast_const().cast();
                     // SAFETY: a small message, whose room is held.
                     wait::undisturbed(|served| unsafe { core.commit_from(from, served) })
                 }
@@ -195,7 +195,7 @@ impl<T> Filled<'_, T> {
                 return Ok(());
             }
             // SAFETY: it is there still, and nobody sees it in its place after this.
-            let message = unsafe { spot.at(shared).read() };
+            let message = unsafe { spot.at(tube).read() };
             give_room_back(core, &spot);
             Err(SendError(message))
         })
@@ -207,14 +207,14 @@ impl<T> Deref for Filled<'_, T> {
 
     fn deref(&self) -> &T {
         // SAFETY: the message is there.
-        unsafe { &*self.0.spot.at_shared(self.0.shared) }
+        unsafe { &*self.0.spot.at_to_read(self.0.tube) }
     }
 }
 
 impl<T> DerefMut for Filled<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: the message is there.
-        unsafe { &mut *self.0.spot.at(self.0.shared) }
+        unsafe { &mut *self.0.spot.at(self.0.tube) }
     }
 }
 
@@ -222,7 +222,7 @@ impl<T> Drop for Filled<'_, T> {
     fn drop(&mut self) {
         // SAFETY: the message is there, and nobody sees it after this; the place goes back when
         // `Reserved` is dropped, also if this panics.
-        unsafe { self.0.spot.at(self.0.shared).drop_in_place() };
+        unsafe { self.0.spot.at(self.0.tube).drop_in_place() };
     }
 }
 
@@ -230,11 +230,11 @@ impl<'a, T> Received<'a, T> {
     /// Receives by what `receive` does with a place for a small message, or by what `receive_slot`
     /// finds.
     fn new(
-        shared: &'a Shared<T>,
-        receive: impl FnOnce(*mut u8) -> Result<(), Refused>,
-        receive_slot: impl FnOnce() -> Result<usize, Refused>,
-    ) -> Result<Received<'a, T>, Refused> {
-        shared.operate(|core| {
+        tube: &'a TubeState<T>,
+        receive: impl FnOnce(*mut u8) -> Result<(), TransferError>,
+        receive_slot: impl FnOnce() -> Result<usize, TransferError>,
+    ) -> Result<Received<'a, T>, TransferError> {
+        tube.operate(|core| {
             let spot = if Small::has_room_for::<T>() {
                 let mut small = Small::new();
                 receive(small.of::<T>().as_mut_ptr().cast())?;
@@ -246,19 +246,19 @@ impl<'a, T> Received<'a, T> {
                 receive(message.as_mut_ptr().cast())?;
                 Spot::Apart(message)
             };
-            Ok(Received { shared, spot })
+            Ok(Received { tube, spot })
         })
     }
 
     /// Takes the message out.
     pub fn into_inner(self) -> T {
         let received = ManuallyDrop::new(self);
-        let shared = received.shared;
+        let tube = received.tube;
         // SAFETY: the value is not used any more.
         let mut spot = unsafe { std::ptr::read(&received.spot) };
-        shared.operate(|core| {
+        tube.operate(|core| {
             // SAFETY: the message is there, and nobody sees it in its place after this.
-            let message = unsafe { spot.at(shared).read() };
+            let message = unsafe { spot.at(tube).read() };
             give_back(core, &spot);
             message
         })
@@ -277,28 +277,28 @@ impl<T> Deref for Received<'_, T> {
 
     fn deref(&self) -> &T {
         // SAFETY: the message is there.
-        unsafe { &*self.spot.at_shared(self.shared) }
+        unsafe { &*self.spot.at_to_read(self.tube) }
     }
 }
 
 impl<T> DerefMut for Received<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: the message is there.
-        unsafe { &mut *self.spot.at(self.shared) }
+        unsafe { &mut *self.spot.at(self.tube) }
     }
 }
 
 impl<T> Drop for Received<'_, T> {
     fn drop(&mut self) {
         /// Gives the place back where the message's drop panics.
-        struct Place<'a, 'b, T>(&'a Received<'b, T>);
-        impl<T> Drop for Place<'_, '_, T> {
+        struct FreePlace<'a, 'b, T>(&'a Received<'b, T>);
+        impl<T> Drop for FreePlace<'_, '_, T> {
             fn drop(&mut self) {
-                self.0.shared.operate(|core| give_back(core, &self.0.spot));
+                self.0.tube.operate(|core| give_back(core, &self.0.spot));
             }
         }
-        let message = self.spot.at(self.shared);
-        let _place = Place(self);
+        let message = self.spot.at(self.tube);
+        let _place = FreePlace(self);
         // SAFETY: the message is there, and nobody sees it after this.
         unsafe { message.drop_in_place() };
     }
@@ -348,11 +348,11 @@ impl<T> Sender<T> {
     pub fn try_reserve(&self) -> Result<Reserved<'_, T>, TrySendError<()>> {
         self.has_room_at_all();
         let slot = self
-            .shared
+            .tube
             .core
             .try_reserve()
             .map_err(|why| TrySendError::new(why, ()))?;
-        Ok(Reserved::new(&self.shared, slot))
+        Ok(Reserved::new(&self.tube, slot))
     }
 
     timed! {
@@ -367,12 +367,9 @@ impl<T> Sender<T> {
         |deadline| self.reserve_until(deadline).map_err(|why| SendTimeoutError::new(why, ()))
     }
 
-    fn reserve_until(&self, deadline: u64) -> Result<Reserved<'_, T>, Refused> {
+    fn reserve_until(&self, deadline: u64) -> Result<Reserved<'_, T>, TransferError> {
         self.has_room_at_all();
-        Ok(Reserved::new(
-            &self.shared,
-            self.shared.core.reserve(deadline)?,
-        ))
+        Ok(Reserved::new(&self.tube, self.tube.core.reserve(deadline)?))
     }
 
     fn has_room_at_all(&self) {
@@ -398,12 +395,12 @@ impl<T> Receiver<T> {
     /// # Errors
     /// [`TryRecvError`].
     pub fn try_recv_ref(&self) -> Result<Received<'_, T>, TryRecvError> {
-        let shared = &*self.shared;
+        let tube = &*self.tube;
         // SAFETY: `Received` has a place for it.
         Ok(Received::new(
-            shared,
-            |into| unsafe { shared.core.try_receive(into) },
-            || shared.core.try_receive_slot(),
+            tube,
+            |into| unsafe { tube.core.try_receive(into) },
+            || tube.core.try_receive_slot(),
         )?)
     }
 
@@ -416,13 +413,13 @@ impl<T> Receiver<T> {
         |deadline| Ok(self.recv_ref_until(deadline)?)
     }
 
-    fn recv_ref_until(&self, deadline: u64) -> Result<Received<'_, T>, Refused> {
-        let shared = &*self.shared;
+    fn recv_ref_until(&self, deadline: u64) -> Result<Received<'_, T>, TransferError> {
+        let tube = &*self.tube;
         // SAFETY: `Received` has a place for it.
         Received::new(
-            shared,
-            |into| unsafe { shared.core.receive_until(into, deadline) },
-            || shared.core.receive_slot(deadline),
+            tube,
+            |into| unsafe { tube.core.receive_until(into, deadline) },
+            || tube.core.receive_slot(deadline),
         )
     }
 }

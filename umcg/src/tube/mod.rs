@@ -53,10 +53,10 @@ pub mod ffi;
 mod futures;
 mod guards;
 mod layout;
+mod node;
 mod operation;
 mod patience;
 mod slots;
-mod standing;
 mod waiting;
 
 pub use ends::{IntoIter, Iter, Receiver, Sender, TryIter, tube};

@@ -1,17 +1,17 @@
 //! Sending and receiving as operations: beside others, in `select`.
 
 use super::core::{NO_MORE, SERVED, TRY};
-use super::ends::{Receiver, Sender, Shared};
+use super::ends::{Receiver, Sender, TubeState};
 use super::error::{RecvError, SendError};
 use crate::rt::wait::{ClaimedList, Place, Queued, SelectQueue};
-use crate::select::operation::{Operation, Parts};
+use crate::select::operation::{Operation, OperationParts};
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
 use std::mem::MaybeUninit;
 
 /// How far it is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum TransferState {
     /// Nothing was done. To send: there is a message.
     Waiting,
     /// Sent, or received.
@@ -23,19 +23,19 @@ enum State {
 }
 
 /// What an operation has for its wait.
-struct Wait<'a, T> {
-    shared: &'a Shared<T>,
+struct Transfer<'a, T> {
+    tube: &'a TubeState<T>,
     place: Place,
-    state: Cell<State>,
+    state: Cell<TransferState>,
     message: UnsafeCell<MaybeUninit<T>>,
 }
 
-impl<'a, T> Wait<'a, T> {
-    fn new(shared: &'a Shared<T>, message: MaybeUninit<T>) -> Wait<'a, T> {
-        Wait {
-            shared,
+impl<'a, T> Transfer<'a, T> {
+    fn new(tube: &'a TubeState<T>, message: MaybeUninit<T>) -> Transfer<'a, T> {
+        Transfer {
+            tube,
             place: Place::new(),
-            state: Cell::new(State::Waiting),
+            state: Cell::new(TransferState::Waiting),
             message: UnsafeCell::new(message),
         }
     }
@@ -47,18 +47,21 @@ impl<'a, T> Wait<'a, T> {
     }
 
     fn finish(&self, note: usize) -> bool {
-        self.shared.operate(|_| {
+        self.tube.operate(|_| {
             match note {
                 TRY => return false,
-                NO_MORE => self.state.set(State::Closed),
-                _ => self.state.set(State::Done),
+                NO_MORE => self.state.set(TransferState::Closed),
+                _ => self.state.set(TransferState::Done),
             }
             true
         })
     }
 
     fn has_message_to_send(&self) -> bool {
-        matches!(self.state.get(), State::Waiting | State::Closed)
+        matches!(
+            self.state.get(),
+            TransferState::Waiting | TransferState::Closed
+        )
     }
 
     /// # Safety
@@ -70,10 +73,10 @@ impl<'a, T> Wait<'a, T> {
 }
 
 /// Sends a message, when it is selected. By [`Sender::sending`].
-pub struct Sending<'a, T>(Wait<'a, T>);
+pub struct Sending<'a, T>(Transfer<'a, T>);
 
 /// Receives a message, when it is selected. By [`Receiver::receiving`].
-pub struct Receiving<'a, T>(Wait<'a, T>);
+pub struct Receiving<'a, T>(Transfer<'a, T>);
 
 impl<T> Sender<T> {
     /// Sending this message, beside other operations. It is sent if the operation is selected, and
@@ -89,7 +92,7 @@ impl<T> Sender<T> {
     /// assert_eq!(receiver.recv(), Ok("hello"));
     /// ```
     pub fn sending(&self, message: T) -> Sending<'_, T> {
-        Sending(Wait::new(&self.shared, MaybeUninit::new(message)))
+        Sending(Transfer::new(&self.tube, MaybeUninit::new(message)))
     }
 }
 
@@ -97,7 +100,7 @@ impl<T> Receiver<T> {
     /// Receiving a message, beside other operations. What was received and not asked for is
     /// received by the next wait for this operation at once, or dropped with it.
     pub fn receiving(&self) -> Receiving<'_, T> {
-        Receiving(Wait::new(&self.shared, MaybeUninit::uninit()))
+        Receiving(Transfer::new(&self.tube, MaybeUninit::uninit()))
     }
 }
 
@@ -118,18 +121,19 @@ impl<T> Sending<'_, T> {
     pub fn replace(&mut self, message: T) -> Option<T> {
         let before = self.take_back();
         self.0.message.get_mut().write(message);
-        self.0.state.set(State::Waiting);
+        self.0.state.set(TransferState::Waiting);
         before
     }
 
     fn take_back(&mut self) -> Option<T> {
-        let before = self.0.state.replace(State::Over);
+        let before = self.0.state.replace(TransferState::Over);
         // SAFETY: in these states the message is here, and `Over` says that it is not any more.
-        matches!(before, State::Waiting | State::Closed).then(|| unsafe { self.0.take() })
+        matches!(before, TransferState::Waiting | TransferState::Closed)
+            .then(|| unsafe { self.0.take() })
     }
 }
 
-impl<T> Parts for Sending<'_, T> {
+impl<T> OperationParts for Sending<'_, T> {
     fn queue(&self) -> Option<&dyn SelectQueue> {
         Some(self)
     }
@@ -156,7 +160,7 @@ impl<T> Parts for Sending<'_, T> {
 // SAFETY: it is the tube's.
 unsafe impl<T> Queued for Sending<'_, T> {
     fn leave(&self, place: &Place, served: &mut ClaimedList) -> bool {
-        self.0.shared.core.sending().leave(place, served)
+        self.0.tube.core.sending().leave(place, served)
     }
 }
 
@@ -164,7 +168,7 @@ unsafe impl<T> Queued for Sending<'_, T> {
 unsafe impl<T> SelectQueue for Sending<'_, T> {
     fn serve_now(&self, note: usize) -> Option<usize> {
         self.assert_message();
-        self.0.shared.core.sending().serve_now(note)
+        self.0.tube.core.sending().serve_now(note)
     }
 
     fn enter_or_claim(
@@ -174,7 +178,7 @@ unsafe impl<T> SelectQueue for Sending<'_, T> {
         served: &mut ClaimedList,
     ) {
         self.0
-            .shared
+            .tube
             .core
             .sending()
             .enter_or_claim(place, claim, served);
@@ -185,10 +189,10 @@ impl<T> Operation for Sending<'_, T> {
     type Output = Result<(), SendError<T>>;
 
     fn outcome(&mut self) -> Self::Output {
-        match self.0.state.replace(State::Over) {
-            State::Done => Ok(()),
+        match self.0.state.replace(TransferState::Over) {
+            TransferState::Done => Ok(()),
             // SAFETY: it was not sent, and is here; `Over` says that it is not any more.
-            State::Closed => Err(SendError(unsafe { self.0.take() })),
+            TransferState::Closed => Err(SendError(unsafe { self.0.take() })),
             before => {
                 self.0.state.set(before);
                 panic!("the operation was not selected");
@@ -203,7 +207,7 @@ impl<T> Drop for Sending<'_, T> {
     }
 }
 
-impl<T> Parts for Receiving<'_, T> {
+impl<T> OperationParts for Receiving<'_, T> {
     fn queue(&self) -> Option<&dyn SelectQueue> {
         Some(self)
     }
@@ -224,18 +228,18 @@ impl<T> Parts for Receiving<'_, T> {
 // SAFETY: it is the tube's.
 unsafe impl<T> Queued for Receiving<'_, T> {
     fn leave(&self, place: &Place, served: &mut ClaimedList) -> bool {
-        self.0.shared.core.receiving().leave(place, served)
+        self.0.tube.core.receiving().leave(place, served)
     }
 }
 
 // SAFETY: it is the tube's.
 unsafe impl<T> SelectQueue for Receiving<'_, T> {
     fn serve_now(&self, note: usize) -> Option<usize> {
-        if self.0.state.get() == State::Done {
+        if self.0.state.get() == TransferState::Done {
             // Received before, and not taken out.
             return Some(SERVED);
         }
-        self.0.shared.core.receiving().serve_now(note)
+        self.0.tube.core.receiving().serve_now(note)
     }
 
     fn enter_or_claim(
@@ -244,14 +248,14 @@ unsafe impl<T> SelectQueue for Receiving<'_, T> {
         claim: &mut dyn FnMut() -> bool,
         served: &mut ClaimedList,
     ) {
-        if self.0.state.get() == State::Done {
+        if self.0.state.get() == TransferState::Done {
             if claim() {
                 place.note.set(SERVED);
             }
             return;
         }
         self.0
-            .shared
+            .tube
             .core
             .receiving()
             .enter_or_claim(place, claim, served);
@@ -262,18 +266,20 @@ impl<T> Operation for Receiving<'_, T> {
     type Output = Result<T, RecvError>;
 
     fn outcome(&mut self) -> Self::Output {
-        match self.0.state.replace(State::Waiting) {
+        match self.0.state.replace(TransferState::Waiting) {
             // SAFETY: it was received; the state says that it is not here any more.
-            State::Done => Ok(unsafe { self.0.take() }),
-            State::Closed => Err(RecvError),
-            State::Waiting | State::Over => panic!("the operation was not selected"),
+            TransferState::Done => Ok(unsafe { self.0.take() }),
+            TransferState::Closed => Err(RecvError),
+            TransferState::Waiting | TransferState::Over => {
+                panic!("the operation was not selected")
+            }
         }
     }
 }
 
 impl<T> Drop for Receiving<'_, T> {
     fn drop(&mut self) {
-        if self.0.state.get() == State::Done {
+        if self.0.state.get() == TransferState::Done {
             // SAFETY: as in `outcome`.
             drop(unsafe { self.0.take() });
         }

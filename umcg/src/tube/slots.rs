@@ -25,7 +25,7 @@
 //! With small messages a held place is a number only (`reserve`): so much less room in the ring.
 
 use super::core::{
-    CLOSED, Core, Locked, NO_MORE, RECEIVERS, SENDERS, SERVED, WANTS_SLOT, message_of,
+    CLOSED, Core, LockedCore, NO_MORE, RECEIVERS, SENDERS, SERVED, WANTS_SLOT, message_of,
 };
 use super::layout::Layout;
 use crate::rt::sync::{Ordering::*, give_way, spin};
@@ -41,7 +41,7 @@ impl<L: Layout> Core<L> {
     /// As [`Layout::copy`].
     pub(super) unsafe fn give_by_slot(
         &self,
-        mut locked: Locked<'_, L>,
+        mut locked: LockedCore<'_, L>,
         from: *const u8,
         served: &mut ClaimedList,
     ) -> usize {
@@ -62,7 +62,7 @@ impl<L: Layout> Core<L> {
     /// As [`Layout::copy`].
     pub(super) unsafe fn take_by_slot(
         &self,
-        mut locked: Locked<'_, L>,
+        mut locked: LockedCore<'_, L>,
         into: *mut u8,
         served: &mut ClaimedList,
     ) {
@@ -82,16 +82,16 @@ impl<L: Layout> Core<L> {
             locked.unlock();
             return false;
         }
-        self.commit_locked(locked, slot, Locked::push_slot, served);
+        self.commit_locked(locked, slot, LockedCore::push_slot, served);
         true
     }
 
     /// The same, to the first who waits, or into the ring by `push`.
     pub(super) fn commit_locked<'a>(
         &'a self,
-        mut locked: Locked<'a, L>,
+        mut locked: LockedCore<'a, L>,
         slot: usize,
-        push: impl FnOnce(&mut Locked<'a, L>, usize),
+        push: impl FnOnce(&mut LockedCore<'a, L>, usize),
         served: &mut ClaimedList,
     ) {
         let receiver = if locked.word & RECEIVERS != 0 {
@@ -184,7 +184,7 @@ impl<L: Layout> Core<L> {
 
     /// Takes a free place, to fill it: returns its number + 1, or `NO_MORE`. The lock if there is
     /// none.
-    pub(super) fn hold(&self) -> Result<usize, Locked<'_, L>> {
+    pub(super) fn hold(&self) -> Result<usize, LockedCore<'_, L>> {
         let mut locked = self.lock();
         if locked.word & CLOSED != 0 {
             return Ok(locked.closed());
@@ -199,7 +199,7 @@ impl<L: Layout> Core<L> {
 
     /// Takes the place of the first message, which is large, to read it: returns its number + 1, or
     /// `NO_MORE`. The lock if there is none.
-    pub(super) fn take_slot(&self) -> Result<usize, Locked<'_, L>> {
+    pub(super) fn take_slot(&self) -> Result<usize, LockedCore<'_, L>> {
         let mut locked = self.lock();
         if locked.len() > 0 {
             let slot = locked.pop_slot();

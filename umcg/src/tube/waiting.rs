@@ -1,7 +1,7 @@
 //! How one waits at a tube: alone, or beside other things.
 
 use super::core::{
-    CLOSED, Core, Locked, NO_MORE, RECEIVERS, SENDERS, SERVED, TRY, WANTS_SLOT, message_of,
+    CLOSED, Core, LockedCore, NO_MORE, RECEIVERS, SENDERS, SERVED, TRY, WANTS_SLOT, message_of,
 };
 use super::layout::Layout;
 use super::patience;
@@ -12,19 +12,19 @@ const RECEIVING: &&str = &"receive";
 
 /// Why nothing was sent or received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum TransferError {
     /// The tube is closed; and empty, for who wants to receive.
     Closed,
     /// The caller would have to wait, or has waited long enough.
-    Late,
+    WouldBlock,
 }
 
 /// What a served waiter's note says; none if it was late.
 #[inline(always)]
-fn outcome(note: Option<usize>) -> Result<usize, Refused> {
+fn outcome(note: Option<usize>) -> Result<usize, TransferError> {
     match note {
-        None => Err(Refused::Late),
-        Some(NO_MORE) => Err(Refused::Closed),
+        None => Err(TransferError::WouldBlock),
+        Some(NO_MORE) => Err(TransferError::Closed),
         Some(note) => Ok(note),
     }
 }
@@ -56,7 +56,7 @@ impl<L: Layout> Core<L> {
     /// # Safety
     /// As [`Layout::copy`].
     #[inline(never)]
-    pub(crate) unsafe fn send(&self, from: *const u8) -> Result<(), Refused> {
+    pub(crate) unsafe fn send(&self, from: *const u8) -> Result<(), TransferError> {
         // Most often a receiver waits: then without the frame that a wait takes.
         // SAFETY: passed on.
         if !self.has_none(RECEIVERS) && unsafe { self.send_to_first(from) } {
@@ -91,11 +91,11 @@ impl<L: Layout> Core<L> {
     /// # Safety
     /// As [`Layout::copy`].
     #[inline(never)]
-    unsafe fn send_slow(&self, from: *const u8) -> Result<(), Refused> {
+    unsafe fn send_slow(&self, from: *const u8) -> Result<(), TransferError> {
         if !self.has_no_room() {
             // SAFETY: passed on.
             let sent = unsafe { self.try_send(from) };
-            if sent != Err(Refused::Late) {
+            if sent != Err(TransferError::WouldBlock) {
                 return sent;
             }
         }
@@ -109,7 +109,11 @@ impl<L: Layout> Core<L> {
     /// # Safety
     /// As [`Layout::copy`].
     #[inline(never)]
-    pub(crate) unsafe fn send_until(&self, from: *const u8, deadline: u64) -> Result<(), Refused> {
+    pub(crate) unsafe fn send_until(
+        &self,
+        from: *const u8,
+        deadline: u64,
+    ) -> Result<(), TransferError> {
         // SAFETY: passed on.
         unsafe { self.send_or_wait(from, deadline) }
     }
@@ -117,7 +121,7 @@ impl<L: Layout> Core<L> {
     /// # Safety
     /// As [`Layout::copy`].
     #[inline(always)]
-    unsafe fn send_or_wait(&self, from: *const u8, deadline: u64) -> Result<(), Refused> {
+    unsafe fn send_or_wait(&self, from: *const u8, deadline: u64) -> Result<(), TransferError> {
         let note = wait::one(self.sending(), SENDING, deadline, |single, served| {
             // SAFETY: passed on.
             match unsafe { self.give(from, served) } {
@@ -137,14 +141,14 @@ impl<L: Layout> Core<L> {
     /// # Safety
     /// As [`Layout::copy`].
     #[inline(never)]
-    pub(crate) unsafe fn try_send(&self, from: *const u8) -> Result<(), Refused> {
+    pub(crate) unsafe fn try_send(&self, from: *const u8) -> Result<(), TransferError> {
         if self.has_no_room() {
-            return Err(Refused::Late);
+            return Err(TransferError::WouldBlock);
         }
         let note = wait::undisturbed(|served| {
             // SAFETY: passed on.
             unsafe { self.give(from, served) }
-                .map_err(Locked::unlock)
+                .map_err(LockedCore::unlock)
                 .ok()
         });
         outcome(note).map(drop)
@@ -156,7 +160,7 @@ impl<L: Layout> Core<L> {
     /// # Safety
     /// As [`Layout::copy`].
     #[inline(never)]
-    pub(crate) unsafe fn receive(&self, into: *mut u8) -> Result<(), Refused> {
+    pub(crate) unsafe fn receive(&self, into: *mut u8) -> Result<(), TransferError> {
         patience::look_while(|| self.has_nothing(), || self.has_none(RECEIVERS));
         // SAFETY: passed on.
         unsafe { self.receive_or_wait(into, u64::MAX) }
@@ -167,7 +171,11 @@ impl<L: Layout> Core<L> {
     /// # Safety
     /// As [`Layout::copy`].
     #[inline(never)]
-    pub(crate) unsafe fn receive_until(&self, into: *mut u8, deadline: u64) -> Result<(), Refused> {
+    pub(crate) unsafe fn receive_until(
+        &self,
+        into: *mut u8,
+        deadline: u64,
+    ) -> Result<(), TransferError> {
         // SAFETY: passed on.
         unsafe { self.receive_or_wait(into, deadline) }
     }
@@ -175,7 +183,7 @@ impl<L: Layout> Core<L> {
     /// # Safety
     /// As [`Layout::copy`].
     #[inline(always)]
-    unsafe fn receive_or_wait(&self, into: *mut u8, deadline: u64) -> Result<(), Refused> {
+    unsafe fn receive_or_wait(&self, into: *mut u8, deadline: u64) -> Result<(), TransferError> {
         let note = wait::one(self.receiving(), RECEIVING, deadline, |single, served| {
             // SAFETY: passed on.
             match unsafe { self.take(into, served) } {
@@ -195,14 +203,14 @@ impl<L: Layout> Core<L> {
     /// # Safety
     /// As [`Layout::copy`].
     #[inline(never)]
-    pub(crate) unsafe fn try_receive(&self, into: *mut u8) -> Result<(), Refused> {
+    pub(crate) unsafe fn try_receive(&self, into: *mut u8) -> Result<(), TransferError> {
         if self.has_nothing() {
-            return Err(Refused::Late);
+            return Err(TransferError::WouldBlock);
         }
         let note = wait::undisturbed(|served| {
             // SAFETY: passed on.
             unsafe { self.take(into, served) }
-                .map_err(Locked::unlock)
+                .map_err(LockedCore::unlock)
                 .ok()
         });
         outcome(note).map(drop)
@@ -210,7 +218,7 @@ impl<L: Layout> Core<L> {
 
     /// Takes a free place to fill; waits until `deadline` at most. As [`Core::send`].
     #[inline(never)]
-    pub(crate) fn reserve(&self, deadline: u64) -> Result<usize, Refused> {
+    pub(crate) fn reserve(&self, deadline: u64) -> Result<usize, TransferError> {
         let note = wait::one(self.sending(), SENDING, deadline, |single, _| {
             match self.hold() {
                 Ok(note) => Some(note),
@@ -225,9 +233,9 @@ impl<L: Layout> Core<L> {
     }
 
     /// Takes a free place to fill, if there is one.
-    pub(crate) fn try_reserve(&self) -> Result<usize, Refused> {
+    pub(crate) fn try_reserve(&self) -> Result<usize, TransferError> {
         outcome(wait::undisturbed(|_| {
-            self.hold().map_err(Locked::unlock).ok()
+            self.hold().map_err(LockedCore::unlock).ok()
         }))
         .map(|note| note - 1)
     }
@@ -235,7 +243,7 @@ impl<L: Layout> Core<L> {
     /// Takes the place of the first message, which is large, to read it; waits until `deadline` at
     /// most. As [`Core::receive`].
     #[inline(never)]
-    pub(crate) fn receive_slot(&self, deadline: u64) -> Result<usize, Refused> {
+    pub(crate) fn receive_slot(&self, deadline: u64) -> Result<usize, TransferError> {
         let note = wait::one(
             self.receiving(),
             RECEIVING,
@@ -253,15 +261,15 @@ impl<L: Layout> Core<L> {
     }
 
     /// Takes the place of the first message, if there is one.
-    pub(crate) fn try_receive_slot(&self) -> Result<usize, Refused> {
+    pub(crate) fn try_receive_slot(&self) -> Result<usize, TransferError> {
         outcome(wait::undisturbed(|_| {
-            self.take_slot().map_err(Locked::unlock).ok()
+            self.take_slot().map_err(LockedCore::unlock).ok()
         }))
         .map(|note| note - 1)
     }
 }
 
-impl<L: Layout> Locked<'_, L> {
+impl<L: Layout> LockedCore<'_, L> {
     /// # Safety
     /// As [`wait::Places::push`].
     #[inline(always)]
@@ -329,8 +337,8 @@ unsafe impl<L: Layout> SelectQueue for Sending<L> {
         // SAFETY: by the contract.
         match unsafe { self.0.try_send(from) } {
             Ok(()) => Some(SERVED),
-            Err(Refused::Closed) => Some(NO_MORE),
-            Err(Refused::Late) => None,
+            Err(TransferError::Closed) => Some(NO_MORE),
+            Err(TransferError::WouldBlock) => None,
         }
     }
 
@@ -389,8 +397,8 @@ unsafe impl<L: Layout> SelectQueue for Receiving<L> {
         // SAFETY: by the contract.
         match unsafe { self.0.try_receive(into) } {
             Ok(()) => Some(SERVED),
-            Err(Refused::Closed) => Some(NO_MORE),
-            Err(Refused::Late) => None,
+            Err(TransferError::Closed) => Some(NO_MORE),
+            Err(TransferError::WouldBlock) => None,
         }
     }
 

@@ -5,7 +5,7 @@ use crate::semaphore::{Data, SOON, end};
 use crate::shim::pool::access_memory;
 use crate::tube::core::Core;
 use crate::tube::layout::Layout;
-use crate::tube::waiting::Refused;
+use crate::tube::waiting::TransferError;
 use crate::{be, check, check_with_heavy, leak, party};
 
 #[derive(Clone, Copy)]
@@ -41,7 +41,7 @@ fn make(is_large: bool, capacity: usize) -> &'static Tube {
     leak(Core::new(Message { is_large }, capacity).unwrap())
 }
 
-fn send(tube: &Tube, message: u64, deadline: u64) -> Result<(), Refused> {
+fn send(tube: &Tube, message: u64, deadline: u64) -> Result<(), TransferError> {
     access_memory((&raw const message).addr(), true);
     let message = (&raw const message).cast();
     // SAFETY: a message.
@@ -52,7 +52,7 @@ fn send(tube: &Tube, message: u64, deadline: u64) -> Result<(), Refused> {
     unsafe { tube.send_until(message, deadline) }
 }
 
-fn receive(tube: &Tube, deadline: u64) -> Result<u64, Refused> {
+fn receive(tube: &Tube, deadline: u64) -> Result<u64, TransferError> {
     let mut message = 0;
     let into = (&raw mut message).cast();
     // SAFETY: a place for one.

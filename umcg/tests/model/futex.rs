@@ -37,10 +37,10 @@ mod sources {
     }
 
     mod shared {
-        use super::many::{End, Many};
+        use super::many::{FutexEnd, Many};
         use super::set::Wait;
 
-        pub(super) fn wait_for(_: &Many, _: &[Wait<'_>], _: u64) -> End {
+        pub(super) fn wait_for(_: &Many, _: &[Wait<'_>], _: u64) -> FutexEnd {
             unreachable!("no word is shared")
         }
     }

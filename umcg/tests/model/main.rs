@@ -237,8 +237,8 @@ mod tube {
 
         pub(super) fn look_while(_: impl Fn() -> bool, _: impl Fn() -> bool) {}
     }
+    pub(crate) mod node;
     pub(crate) mod slots;
-    pub(crate) mod standing;
     pub(crate) mod waiting;
 }
 #[cfg(shuttle)]

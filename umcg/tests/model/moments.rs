@@ -3,8 +3,8 @@
 
 use crate::check;
 use crate::select::engine::{self, Alternatives as _};
-use crate::select::operation::{Operation, Parts};
-use crate::select::order::Order;
+use crate::select::operation::{Operation, OperationParts};
+use crate::select::order::LookOrder;
 use crate::select::set::Set;
 use crate::semaphore::party;
 use crate::sync::Semaphore;
@@ -16,7 +16,7 @@ use crate::tube::ends;
 /// Operations of one type, as `select` has them.
 struct Operations<O>([O; 2]);
 
-impl<O: Parts> engine::Alternatives for Operations<O> {
+impl<O: OperationParts> engine::Alternatives for Operations<O> {
     fn len(&self) -> usize {
         2
     }
@@ -38,8 +38,8 @@ impl<O: Parts> engine::Alternatives for Operations<O> {
     }
 }
 
-fn look<O: Parts>(operations: &Operations<O>) -> Option<usize> {
-    engine::try_any(operations, Order::in_turn(operations.len()))
+fn look<O: OperationParts>(operations: &Operations<O>) -> Option<usize> {
+    engine::try_any(operations, LookOrder::in_turn(operations.len()))
 }
 
 fn leak<T>(value: T) -> &'static T {

@@ -214,7 +214,7 @@ fn one_of_two(is_fair: bool, is_worker: bool) {
 /// The raw mutex of a room as an object.
 pub(crate) struct Of(pub(crate) &'static Room);
 
-impl crate::sync::objects::Kind for Of {
+impl crate::sync::objects::ObjectParts for Of {
     fn queue(&self) -> &dyn crate::rt::wait::SelectQueue {
         self.0.mutex.gate()
     }

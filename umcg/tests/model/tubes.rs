@@ -11,13 +11,13 @@ use crate::rt::task::{self, Task};
 use crate::rt::wait::{Place, SelectQueue};
 use crate::rt::{cancel, wait};
 use crate::select::engine;
-use crate::select::operation::{Operation, Parts};
-use crate::select::order::Order;
+use crate::select::operation::{Operation, OperationParts};
+use crate::select::order::LookOrder;
 use crate::tube::core::{Core, NO_MORE, TRY};
 use crate::tube::ends::{self, Receiver, Sender};
 use crate::tube::error::SendError;
 use crate::tube::layout::Layout;
-use crate::tube::waiting::Refused;
+use crate::tube::waiting::TransferError;
 use shuttle::sync::atomic::AtomicBool;
 use shuttle::sync::atomic::Ordering::SeqCst;
 use shuttle::thread::{self, JoinHandle};
@@ -70,13 +70,13 @@ fn make(is_large: bool, capacity: usize) -> &'static Tube {
     Box::leak(Box::new(Core::new(Halves { is_large }, capacity).unwrap()))
 }
 
-fn send(tube: &Tube, number: u64, deadline: u64) -> Result<(), Refused> {
+fn send(tube: &Tube, number: u64, deadline: u64) -> Result<(), TransferError> {
     let message: Message = [number; 2];
     // SAFETY: a message.
     unsafe { tube.send_until((&raw const message).cast(), deadline) }
 }
 
-fn receive(tube: &Tube, deadline: u64) -> Result<u64, Refused> {
+fn receive(tube: &Tube, deadline: u64) -> Result<u64, TransferError> {
     let mut message: Message = [0; 2];
     // SAFETY: a place for one.
     unsafe { tube.receive_until((&raw mut message).cast(), deadline) }?;
@@ -232,7 +232,7 @@ fn nobody_is_overtaken(is_large: bool, capacity: usize) {
         // SAFETY: a place for one.
         assert_eq!(
             unsafe { tube.try_receive((&raw mut message).cast()) },
-            Err(Refused::Late)
+            Err(TransferError::WouldBlock)
         );
     });
     assert_eq!(receiver.join().unwrap(), 7);
@@ -491,7 +491,7 @@ impl<const N: usize> engine::Alternatives for Wants<N> {
 /// Exactly one of them: which, and the message that went.
 fn first_of<const N: usize>(wants: [Want; N], deadline: u64) -> Option<(usize, u64)> {
     let wants = Wants(wants);
-    let index = engine::any(&wants, Order::in_turn(N), &"test", deadline);
+    let index = engine::any(&wants, LookOrder::in_turn(N), &"test", deadline);
     let done: Vec<_> = (0..N)
         .filter(|index| wants.0[*index].outcome.get().is_some())
         .collect();
@@ -610,7 +610,7 @@ fn many_are_told_of_a_close() {
             .map(|n| {
                 worker(move || {
                     let wants = Wants([to_receive(tubes[n]), to_send(tubes[1 - n], 3)]);
-                    let index = engine::any(&wants, Order::in_turn(2), &"test", NEVER).unwrap();
+                    let index = engine::any(&wants, LookOrder::in_turn(2), &"test", NEVER).unwrap();
                     wants.0[index].outcome.get().unwrap()
                 })
             })

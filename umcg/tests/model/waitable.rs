@@ -5,8 +5,8 @@ use crate::rt::cancel;
 use crate::rt::wait::{Place, SelectQueue};
 use crate::select::custom::{Taking, Waitable, Waiters, taking};
 use crate::select::engine;
-use crate::select::operation::{Operation, Parts};
-use crate::select::order::Order;
+use crate::select::operation::{Operation, OperationParts};
+use crate::select::order::LookOrder;
 use crate::select::set::Set;
 use crate::semaphore::{SOON, party};
 use shuttle::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -71,7 +71,7 @@ impl engine::Alternatives for Either {
 /// A coin from one of them. False when the deadline has passed.
 fn take(purses: &'static [Purse; 2], deadline: u64) -> bool {
     let mut either = Either([taking(&purses[0]), taking(&purses[1])]);
-    let index = engine::any(&either, Order::in_turn(2), &"test", deadline);
+    let index = engine::any(&either, LookOrder::in_turn(2), &"test", deadline);
     index.map(|index| either.0[index].outcome()).is_some()
 }
 

@@ -14,7 +14,7 @@ use crate::rt::engine::server::ServerState;
 use crate::rt::task::Task;
 use crate::rt::wait::joined::{RUNNING, SELECTS, TASK, has_ended, is_over};
 use crate::rt::wait::queue::{ClaimedList, Place, Queued, SelectQueue};
-use crate::select::operation::{Operation, Parts};
+use crate::select::operation::{Operation, OperationParts};
 use std::cell::Cell;
 use std::marker::PhantomData;
 
@@ -118,7 +118,7 @@ unsafe impl SelectQueue for Ending<'_> {
     }
 }
 
-impl Parts for Ending<'_> {
+impl OperationParts for Ending<'_> {
     fn queue(&self) -> Option<&dyn SelectQueue> {
         Some(self)
     }

@@ -4,10 +4,10 @@
 //! A large message lies in the tube's store, as there. A small one, and a large one of a tube that
 //! has no store, lies in memory of its own.
 //!
-//! The tube knows which places are in use, and what for ([`Places`]): C may name any address, or
-//! one twice.
+//! The tube knows which places are in use, and what for ([`PlacesInUse`]): C may name any address,
+//! or one twice.
 
-use super::{ALIGN, Refused, Tube};
+use super::{ALIGN, TransferError, Tube};
 use crate::rt::sync::HoldLock;
 use crate::rt::wait;
 use crate::tube::layout::Layout;
@@ -20,13 +20,13 @@ use std::ptr::{NonNull, with_exposed_provenance_mut};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoPlace {
     /// Nothing can be sent or received, or not now.
-    Refused(Refused),
+    Refused(TransferError),
     /// There is no memory for one.
     NoMemory,
 }
 
-impl From<Refused> for NoPlace {
-    fn from(why: Refused) -> NoPlace {
+impl From<TransferError> for NoPlace {
+    fn from(why: TransferError) -> NoPlace {
         NoPlace::Refused(why)
     }
 }
@@ -41,11 +41,11 @@ enum Use {
 }
 
 /// The addresses of the places that are in use.
-pub(super) struct Places(HoldLock<BTreeMap<usize, Use>>);
+pub(super) struct PlacesInUse(HoldLock<BTreeMap<usize, Use>>);
 
-impl Places {
-    pub(super) const fn new() -> Places {
-        Places(HoldLock::new(BTreeMap::new()))
+impl PlacesInUse {
+    pub(super) const fn new() -> PlacesInUse {
+        PlacesInUse(HoldLock::new(BTreeMap::new()))
     }
 
     fn begin(&self, at: *mut u8, used: Use) -> *mut u8 {
@@ -74,22 +74,22 @@ pub enum NotSent {
 }
 
 /// Memory for one message.
-struct Own {
+struct MessageMemory {
     at: NonNull<u8>,
     layout: alloc::Layout,
 }
 
-impl Own {
+impl MessageMemory {
     fn layout(tube: &Tube) -> Option<alloc::Layout> {
         // One without bytes has an address, too.
         alloc::Layout::from_size_align(tube.size().max(1), ALIGN).ok()
     }
 
-    fn new(tube: &Tube) -> Result<Own, NoPlace> {
-        let layout = Own::layout(tube).ok_or(NoPlace::NoMemory)?;
+    fn new(tube: &Tube) -> Result<MessageMemory, NoPlace> {
+        let layout = MessageMemory::layout(tube).ok_or(NoPlace::NoMemory)?;
         // SAFETY: not of size 0.
         let at = NonNull::new(unsafe { alloc::alloc(layout) }).ok_or(NoPlace::NoMemory)?;
-        Ok(Own { at, layout })
+        Ok(MessageMemory { at, layout })
     }
 
     fn into_raw(self) -> *mut u8 {
@@ -98,15 +98,15 @@ impl Own {
 
     /// # Safety
     /// It came from `into_raw` of one for this tube, once.
-    unsafe fn from_raw(tube: &Tube, at: *mut u8) -> Option<Own> {
-        Some(Own {
+    unsafe fn from_raw(tube: &Tube, at: *mut u8) -> Option<MessageMemory> {
+        Some(MessageMemory {
             at: NonNull::new(at)?,
-            layout: Own::layout(tube)?,
+            layout: MessageMemory::layout(tube)?,
         })
     }
 }
 
-impl Drop for Own {
+impl Drop for MessageMemory {
     fn drop(&mut self) {
         // SAFETY: allocated so.
         unsafe { alloc::dealloc(self.at.as_ptr(), self.layout) };
@@ -134,16 +134,16 @@ impl Tube {
 
     fn reserve_by(
         &self,
-        reserve: impl FnOnce() -> Result<usize, Refused>,
+        reserve: impl FnOnce() -> Result<usize, TransferError>,
     ) -> Result<*mut u8, NoPlace> {
         let own = if self.0.layout.is_large() {
             None
         } else {
-            Some(Own::new(self)?)
+            Some(MessageMemory::new(self)?)
         };
         let slot = reserve()?;
         Ok(self.1.begin(
-            own.map_or_else(|| self.0.at(slot), Own::into_raw),
+            own.map_or_else(|| self.0.at(slot), MessageMemory::into_raw),
             Use::Sending,
         ))
     }
@@ -186,10 +186,10 @@ impl Tube {
     ///
     /// # Safety
     /// It came from this tube, and is used up by this.
-    unsafe fn take_back(&self, at: *mut u8) -> (Option<usize>, Option<Own>) {
+    unsafe fn take_back(&self, at: *mut u8) -> (Option<usize>, Option<MessageMemory>) {
         match self.slot(at) {
             // SAFETY: passed on.
-            None => (None, unsafe { Own::from_raw(self, at) }),
+            None => (None, unsafe { MessageMemory::from_raw(self, at) }),
             slot => (slot, None),
         }
     }
@@ -206,7 +206,7 @@ impl Tube {
                 .1
                 .begin(self.0.at(self.0.receive_slot(deadline)?), Use::Receiving));
         }
-        let own = Own::new(self)?;
+        let own = MessageMemory::new(self)?;
         // SAFETY: a place for one.
         unsafe { self.0.receive_until(own.at.as_ptr(), deadline) }?;
         Ok(self.1.begin(own.into_raw(), Use::Receiving))
@@ -222,7 +222,7 @@ impl Tube {
                 .1
                 .begin(self.0.at(self.0.try_receive_slot()?), Use::Receiving));
         }
-        let own = Own::new(self)?;
+        let own = MessageMemory::new(self)?;
         // SAFETY: a place for one.
         unsafe { self.0.try_receive(own.at.as_ptr()) }?;
         Ok(self.1.begin(own.into_raw(), Use::Receiving))

@@ -58,7 +58,7 @@ enum How {
 use How::{Future as AsFuture, Plainly, Select};
 
 /// One operation, waited for as one of many.
-struct Alone<'a>(&'a dyn Parts);
+struct Alone<'a>(&'a dyn OperationParts);
 
 impl engine::Alternatives for Alone<'_> {
     fn len(&self) -> usize {
@@ -88,7 +88,7 @@ fn send_by<T: Send>(sender: &Sender<T>, message: T, how: How) -> bool {
         AsFuture => run(sender.send_async(message)).is_ok(),
         Select => {
             let mut sending = sender.sending(message);
-            engine::any(&Alone(&sending), Order::in_turn(1), &"test", NEVER);
+            engine::any(&Alone(&sending), LookOrder::in_turn(1), &"test", NEVER);
             sending.outcome().is_ok()
         }
     }
@@ -100,7 +100,7 @@ fn receive_by<T: Send>(receiver: &Receiver<T>, how: How) -> Option<T> {
         AsFuture => run(receiver.recv_async()).ok(),
         Select => {
             let mut receiving = receiver.receiving();
-            engine::any(&Alone(&receiving), Order::in_turn(1), &"test", NEVER);
+            engine::any(&Alone(&receiving), LookOrder::in_turn(1), &"test", NEVER);
             receiving.outcome().ok()
         }
     }

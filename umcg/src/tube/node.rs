@@ -1,7 +1,7 @@
 //! How a future stands in a tube's queue.
 //!
 //! It may be moved, dropped and forgotten, so it does not stand there with its frame, but with a
-//! [`Standing`] of its own, which has the place in the queue, the message, and the waker. Who
+//! [`FutureNode`] of its own, which has the place in the queue, the message, and the waker. Who
 //! serves it delivers there, and leaves it in a list ([`Calls`]) of those that are to be called.
 //! That is looked at after each operation that may have served somebody.
 //!
@@ -21,9 +21,9 @@
 //! - F3: who has served a future calls it, after its operation: CALLS is in the tube's word as long
 //!   as there is somebody to call. Wakers run what they like, so they are not called under a lock,
 //!   nor by who is not preempted, and last of all (U1 of [`last`](crate::rt::last)):
-//!   [`Shared::operate`] is the one place that calls them, when what came of the operation belongs
-//!   to somebody. A waker is cloned before a future begins to stand, and one that is of no use any
-//!   more is dropped as the calls are made, last.
+//!   [`TubeState::operate`] is the one place that calls them, when what came of the operation
+//!   belongs to somebody. A waker is cloned before a future begins to stand, and one that is of no
+//!   use any more is dropped as the calls are made, last.
 //! - F4: nothing is lost with a future. One that was served and is dropped puts its message back,
 //!   before all others ([`back`](super::back)). Others that were served after it, and do not know
 //!   yet, have later messages: so it puts back the last of these, and each of them has that of the
@@ -32,8 +32,8 @@
 //! A message that is put back where there is no room for it stands by itself before all that wait
 //! to send, in what was the future's. When it was received that is freed by who would call.
 
-use super::core::{CALLS, Core, Locked, NO_MORE, SERVED, WANTS_SLOT};
-use super::ends::Shared;
+use super::core::{CALLS, Core, LockedCore, NO_MORE, SERVED, WANTS_SLOT};
+use super::ends::TubeState;
 use super::layout::Typed;
 use crate::rt::last::Last;
 use crate::rt::sync::{Hold, give_way};
@@ -72,22 +72,22 @@ pub(super) struct Calls {
 }
 
 /// How a future stands in a queue.
-pub(super) struct Standing<T> {
+pub(super) struct FutureNode<T> {
     waiter: Waiter,
     place: Place,
-    shared: *const Shared<T>,
+    tube: *const TubeState<T>,
     receives: bool,
     stage: Cell<Stage>,
     waker: Cell<Option<Waker>>,
     message: UnsafeCell<MaybeUninit<T>>,
 }
 
-impl<T> Standing<T> {
+impl<T> FutureNode<T> {
     /// Whose place it is.
     ///
     /// # Safety
     /// The place is in one of this tube's lists of calls, whose lock the caller has.
-    unsafe fn of(place: &Place) -> Option<NonNull<Standing<T>>> {
+    unsafe fn of(place: &Place) -> Option<NonNull<FutureNode<T>>> {
         NonNull::new(place.object()?.cast_mut().cast())
     }
 
@@ -107,20 +107,20 @@ impl<T> Standing<T> {
     /// Takes it out of its queue; none then. Or the lock, when it was served: if it was claimed
     /// that is about to be. If it receives then also every other one that was claimed was served,
     /// so that the lists have all that have messages. The caller is not preempted.
-    fn leave_or_be_served<'a>(&self, shared: &'a Shared<T>) -> Option<Locked<'a, Typed<T>>> {
+    fn leave_or_be_served<'a>(&self, tube: &'a TubeState<T>) -> Option<LockedCore<'a, Typed<T>>> {
         let queue = if self.receives {
-            &shared.core.receivers
+            &tube.core.receivers
         } else {
-            &shared.core.senders
+            &tube.core.senders
         };
         loop {
-            let mut locked = shared.core.lock();
+            let mut locked = tube.core.lock();
             if self.stage.get() != Stage::Waiting {
-                if !self.receives || shared.nobody_is_being_served() {
+                if !self.receives || tube.nobody_is_being_served() {
                     return Some(locked);
                 }
             } else if queue.remove(&self.place) {
-                shared.calls.count(self, -1);
+                tube.calls.count(self, -1);
                 locked.note_receivers();
                 locked.note_senders();
                 locked.unlock();
@@ -137,7 +137,7 @@ impl<T> Standing<T> {
     }
 
     /// Exchanges the messages of two that have one.
-    fn exchange(&self, other: &Standing<T>) {
+    fn exchange(&self, other: &FutureNode<T>) {
         if is_slot(self.place.note.get()) {
             return self.place.note.swap(&other.place.note);
         }
@@ -147,7 +147,7 @@ impl<T> Standing<T> {
 }
 
 // SAFETY: the queue is touched under the tube's lock only.
-unsafe impl<T> Queued for Standing<T> {
+unsafe impl<T> Queued for FutureNode<T> {
     fn leave(&self, _: &Place, _: &mut ClaimedList) -> bool {
         unreachable!("no task knows of it")
     }
@@ -155,25 +155,25 @@ unsafe impl<T> Queued for Standing<T> {
     fn called(&self) {
         let _hold = Hold::begin();
         // SAFETY: who serves has an end of the tube.
-        let shared = unsafe { &*self.shared };
-        let mut locked = shared.core.lock();
+        let tube = unsafe { &*self.tube };
+        let mut locked = tube.core.lock();
         self.stage.set(Stage::Served);
-        shared.calls.count(self, -1);
+        tube.calls.count(self, -1);
         // SAFETY: it leaves the list before it ends (F2).
-        unsafe { shared.calls.to_call.push(&self.place, false) };
+        unsafe { tube.calls.to_call.push(&self.place, false) };
         locked.word |= CALLS;
         locked.unlock();
     }
 }
 
 /// What is to be done for one who was served.
-enum Call<T> {
+enum FutureCall<T> {
     Wake(Option<Waker>),
     /// It was nobody's.
-    Free(NonNull<Standing<T>>),
+    Free(NonNull<FutureNode<T>>),
 }
 
-impl<T> Shared<T> {
+impl<T> TubeState<T> {
     /// Does something that may serve futures, and calls those last. What `operation` returns owns
     /// what was taken from the tube, and what was sent it has given away: so nothing is lost or
     /// doubled if a waker panics, and the result is dropped then.
@@ -192,30 +192,30 @@ impl<T> Shared<T> {
         let mut last = Last::new();
         while let Some(call) = wait::undisturbed(|_| self.next_call()) {
             last.run(|| match call {
-                Call::Wake(waker) => waker.into_iter().for_each(Waker::wake),
+                FutureCall::Wake(waker) => waker.into_iter().for_each(Waker::wake),
                 // SAFETY: it was left to whoever receives its message, and is in no list any more.
-                Call::Free(standing) => drop(unsafe { Box::from_raw(standing.as_ptr()) }),
+                FutureCall::Free(node) => drop(unsafe { Box::from_raw(node.as_ptr()) }),
             });
         }
         last.end(result)
     }
 
-    fn next_call(&self) -> Option<Call<T>> {
+    fn next_call(&self) -> Option<FutureCall<T>> {
         let mut locked = self.core.lock();
         let calls = &self.calls;
         let call = calls.to_call.first().and_then(|place| {
             calls.to_call.remove(place);
             // SAFETY: the lock is the caller's.
-            let standing = unsafe { Standing::of(place) }?;
+            let node = unsafe { FutureNode::of(place) }?;
             if place.is_of_nobody() {
-                return Some(Call::Free(standing));
+                return Some(FutureCall::Free(node));
             }
             // SAFETY: it stays as long as it is in a list (F2).
-            let standing: &Standing<T> = unsafe { standing.as_ref() };
-            standing.stage.set(Stage::Called);
+            let node: &FutureNode<T> = unsafe { node.as_ref() };
+            node.stage.set(Stage::Called);
             // SAFETY: as in `called`.
             unsafe { calls.called.push(place, false) };
-            Some(Call::Wake(standing.waker.take()))
+            Some(FutureCall::Wake(node.waker.take()))
         });
         if calls.to_call.is_empty() {
             locked.word &= !CALLS;
@@ -239,67 +239,67 @@ impl<T> Shared<T> {
 
 impl Calls {
     /// One more that is WAITING, or one less. The caller has the lock.
-    fn count<T>(&self, standing: &Standing<T>, more: isize) {
-        if standing.receives && !standing.place.is_of_nobody() {
+    fn count<T>(&self, node: &FutureNode<T>, more: isize) {
+        if node.receives && !node.place.is_of_nobody() {
             self.waiting
                 .set(self.waiting.get().wrapping_add_signed(more));
         }
     }
 
     /// Takes one out that was served. The caller has the lock.
-    fn remove<T>(&self, standing: &Standing<T>) {
-        let list = if standing.stage.get() == Stage::Served {
+    fn remove<T>(&self, node: &FutureNode<T>) {
+        let list = if node.stage.get() == Stage::Served {
             &self.to_call
         } else {
             &self.called
         };
-        list.remove(&standing.place);
+        list.remove(&node.place);
     }
 
     /// Has it take over the message of the last that was served after it, and all of these that of
     /// the one before (F4). The caller has the lock.
-    fn rotate<T>(&self, standing: &Standing<T>) {
-        let is_called = standing.stage.get() == Stage::Called;
+    fn rotate<T>(&self, node: &FutureNode<T>) {
+        let is_called = node.stage.get() == Stage::Called;
         let list = if is_called {
             &self.called
         } else {
             &self.to_call
         };
-        let behind = successors(list.after(&standing.place), |place| list.after(place));
+        let behind = successors(list.after(&node.place), |place| list.after(place));
         let first = self.to_call.first().filter(|_| is_called);
         for place in behind.chain(successors(first, |place| self.to_call.after(place))) {
             // SAFETY: the caller has the lock.
-            let Some(other) = (unsafe { Standing::<T>::of(place) }) else {
+            let Some(other) = (unsafe { FutureNode::<T>::of(place) }) else {
                 continue;
             };
             // SAFETY: it stays as long as it is in a list (F2).
             let other = unsafe { other.as_ref() };
             if other.has_message() {
-                standing.exchange(other);
+                node.exchange(other);
             }
         }
     }
 }
 
 /// The waits of a future, one after the other.
-pub(super) struct Turn<T> {
+pub(super) struct FutureWaits<T> {
     /// Made for the first that has to wait.
-    standing: Option<NonNull<Standing<T>>>,
+    node: Option<NonNull<FutureNode<T>>>,
     /// It stands in the queue, or was served and does not know it yet.
     pub(super) is_waiting: bool,
 }
 
 // SAFETY: it has a message, and a tube between threads.
-unsafe impl<T: Send> Send for Turn<T> {}
+unsafe impl<T: Send> Send for FutureWaits<T> {}
 // SAFETY: shared, it gives access to nothing.
-unsafe impl<T: Send> Sync for Turn<T> {}
-impl<T> UnwindSafe for Turn<T> {}
-impl<T> RefUnwindSafe for Turn<T> {}
+unsafe impl<T: Send> Sync for FutureWaits<T> {}
+impl<T> UnwindSafe for FutureWaits<T> {}
+impl<T> RefUnwindSafe for FutureWaits<T> {}
 
-impl<T> Turn<T> {
-    pub(super) const fn new() -> Turn<T> {
-        Turn {
-            standing: None,
+impl<T> FutureWaits<T> {
+    pub(super) const fn new() -> FutureWaits<T> {
+        FutureWaits {
+            node: None,
             is_waiting: false,
         }
     }
@@ -308,18 +308,18 @@ impl<T> Turn<T> {
     ///
     /// # Panics
     /// When it has never waited.
-    pub(super) fn standing(&self) -> &Standing<T> {
+    pub(super) fn node(&self) -> &FutureNode<T> {
         // SAFETY: freed with the future at the earliest.
-        unsafe { self.standing.expect("a future that waits").as_ref() }
+        unsafe { self.node.expect("a future that waits").as_ref() }
     }
 
     /// Makes ready for a wait.
-    fn begin(&mut self, shared: &Shared<T>, receives: bool, waker: Waker) -> &Standing<T> {
-        let standing = self.standing.get_or_insert_with(|| {
-            NonNull::from(Box::leak(Box::new(Standing {
+    fn begin(&mut self, tube: &TubeState<T>, receives: bool, waker: Waker) -> &FutureNode<T> {
+        let node = self.node.get_or_insert_with(|| {
+            NonNull::from(Box::leak(Box::new(FutureNode {
                 waiter: Waiter::to_be_called(),
                 place: Place::new(),
-                shared,
+                tube,
                 receives,
                 stage: Cell::new(Stage::Waiting),
                 waker: Cell::new(None),
@@ -327,37 +327,37 @@ impl<T> Turn<T> {
             })))
         });
         // SAFETY: freed with the future at the earliest.
-        let object = unsafe { standing.as_ref() };
+        let object = unsafe { node.as_ref() };
         object.stage.set(Stage::Waiting);
         // There is none: what a wait ends with takes its waker out.
         let before = object.waker.replace(Some(waker));
         debug_assert!(before.is_none());
-        let note = if receives && shared.by_slot() {
+        let note = if receives && tube.by_slot() {
             WANTS_SLOT
         } else {
             object.address()
         };
         // SAFETY: it has memory of its own (F2).
-        unsafe { object.waiter.stand(standing.as_ptr(), &object.place, note) };
+        unsafe { object.waiter.stand(node.as_ptr(), &object.place, note) };
         object
     }
 
     /// Receives, or waits for that: then the note is none. Otherwise it is what that of a place
     /// would be.
-    pub(super) fn receive(&mut self, shared: &Shared<T>, waker: Waker) -> Looked {
-        let standing = self.begin(shared, true, waker);
-        let core = &shared.core;
+    pub(super) fn receive(&mut self, tube: &TubeState<T>, waker: Waker) -> Looked {
+        let node = self.begin(tube, true, waker);
+        let core = &tube.core;
         let note = wait::undisturbed(|served| {
-            let taken = if shared.by_slot() {
+            let taken = if tube.by_slot() {
                 core.take_slot()
             } else {
                 // SAFETY: a place for a message.
-                unsafe { core.take(standing.message.get().cast(), served) }
+                unsafe { core.take(node.message.get().cast(), served) }
             };
             // SAFETY: it leaves the queue before it ends (F2).
-            let enter = |locked: Locked<'_, _>| unsafe { locked.enter_receivers(&standing.place) };
+            let enter = |locked: LockedCore<'_, _>| unsafe { locked.enter_receivers(&node.place) };
             taken
-                .inspect_err(|_| shared.calls.count(standing, 1))
+                .inspect_err(|_| tube.calls.count(node, 1))
                 .map_err(enter)
                 .ok()
         });
@@ -365,16 +365,16 @@ impl<T> Turn<T> {
     }
 
     /// Sends, or waits for that, likewise.
-    pub(super) fn send(&mut self, shared: &Shared<T>, message: T, waker: Waker) -> Looked {
-        let standing = self.begin(shared, false, waker);
+    pub(super) fn send(&mut self, tube: &TubeState<T>, message: T, waker: Waker) -> Looked {
+        let node = self.begin(tube, false, waker);
         // SAFETY: the future's (F1).
-        unsafe { standing.message.get().write(MaybeUninit::new(message)) };
+        unsafe { node.message.get().write(MaybeUninit::new(message)) };
         let note = wait::undisturbed(|served| {
             // SAFETY: there is a message.
-            let given = unsafe { shared.core.give(standing.message.get().cast(), served) };
+            let given = unsafe { tube.core.give(node.message.get().cast(), served) };
             // SAFETY: as in `receive`.
             given
-                .map_err(|locked| unsafe { locked.enter_senders(&standing.place) })
+                .map_err(|locked| unsafe { locked.enter_senders(&node.place) })
                 .ok()
         });
         self.begun(note)
@@ -385,24 +385,24 @@ impl<T> Turn<T> {
         // One that waits may be served by now, and called: its waker is others' as well.
         Looked {
             note,
-            wakers: [note.and_then(|_| self.standing().waker.take()), None],
+            wakers: [note.and_then(|_| self.node().waker.take()), None],
         }
     }
 
     /// Whether it was served since. If not, this is the waker from now on.
-    pub(super) fn look(&mut self, shared: &Shared<T>, waker: Waker) -> Looked {
+    pub(super) fn look(&mut self, tube: &TubeState<T>, waker: Waker) -> Looked {
         let mut waker = Some(waker);
-        let standing = self.standing();
+        let node = self.node();
         let (note, others) = wait::undisturbed(|_| {
-            let locked = shared.core.lock();
-            let is_served = standing.stage.get() != Stage::Waiting;
+            let locked = tube.core.lock();
+            let is_served = node.stage.get() != Stage::Waiting;
             let others = if is_served {
-                shared.calls.remove(standing);
-                standing.waker.take()
+                tube.calls.remove(node);
+                node.waker.take()
             } else {
-                standing.waker.replace(waker.take())
+                node.waker.replace(waker.take())
             };
-            let note = is_served.then(|| standing.place.note.get());
+            let note = is_served.then(|| node.place.note.get());
             locked.unlock();
             (note, others)
         });
@@ -415,54 +415,53 @@ impl<T> Turn<T> {
 
     /// The future gives its wait up. Returns the note if it was served; what it has received then
     /// is put back.
-    pub(super) fn give_up(&mut self, shared: &Shared<T>) -> Looked {
+    pub(super) fn give_up(&mut self, tube: &TubeState<T>) -> Looked {
         if !mem::take(&mut self.is_waiting) {
             return Looked {
                 note: None,
                 wakers: [None, None],
             };
         }
-        let standing = self.standing();
-        let (mut waker, mut is_left) = (None, false);
+        let node = self.node();
+        let (mut waker, mut is_left_behind) = (None, false);
         let note = wait::undisturbed(|served| {
-            let Some(locked) = standing.leave_or_be_served(shared) else {
+            let Some(locked) = node.leave_or_be_served(tube) else {
                 // Nobody else knows of it any more.
-                waker = standing.waker.take();
+                waker = node.waker.take();
                 return None;
             };
-            waker = standing.waker.take();
-            let has_message = standing.has_message();
+            waker = node.waker.take();
+            let has_message = node.has_message();
             if has_message {
-                shared.calls.rotate(standing);
+                tube.calls.rotate(node);
             }
-            shared.calls.remove(standing);
-            let note = standing.place.note.get();
+            tube.calls.remove(node);
+            let note = node.place.note.get();
             if !has_message {
                 locked.unlock();
             } else if is_slot(note) {
-                shared.core.put_back_slot(locked, note - 1, served);
+                tube.core.put_back_slot(locked, note - 1, served);
             } else {
                 // SAFETY: a message that was received, and belongs to the future.
-                is_left = match unsafe {
-                    shared
-                        .core
-                        .put_back(locked, standing.message.get().cast(), served)
+                is_left_behind = match unsafe {
+                    tube.core
+                        .put_back(locked, node.message.get().cast(), served)
                 } {
                     Ok(()) => false,
                     Err(locked) => {
-                        standing.place.note.set(standing.address());
-                        standing.waiter.disown();
+                        node.place.note.set(node.address());
+                        node.waiter.disown();
                         // SAFETY: it has memory of its own, which is left to who receives the
                         // message.
-                        unsafe { locked.enter_in_front(&standing.place) };
+                        unsafe { locked.enter_in_front(&node.place) };
                         true
                     }
                 };
             }
             Some(note)
         });
-        if is_left {
-            self.standing = None;
+        if is_left_behind {
+            self.node = None;
         }
         Looked {
             note,
@@ -479,13 +478,13 @@ pub(super) struct Looked {
     pub(super) wakers: [Option<Waker>; 2],
 }
 
-impl<T> Drop for Turn<T> {
+impl<T> Drop for FutureWaits<T> {
     /// After `give_up`.
     fn drop(&mut self) {
         debug_assert!(!self.is_waiting);
-        if let Some(standing) = self.standing {
+        if let Some(node) = self.node {
             // SAFETY: it stands nowhere any more.
-            drop(unsafe { Box::from_raw(standing.as_ptr()) });
+            drop(unsafe { Box::from_raw(node.as_ptr()) });
         }
     }
 }
