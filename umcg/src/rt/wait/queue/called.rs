@@ -1,30 +1,30 @@
-//! Waiters that are in nobody's frame, and whose owner is called when they were served: a future,
-//! which is polled when its executor likes and may be dropped at any time.
+//! Waiters that are in no frame, and whose owner is called when they were served: a future's, which
+//! is polled when its executor likes and may be dropped at any time.
 //!
-//! - C1: it stands in one queue at a time, with an object that says what is to be done when it was
-//!   served ([`Queued::called`]). It is claimed under the queue's lock, as any other (W1).
-//! - C2: no task knows of it: nobody revokes it but its owner, who takes it out of the queue under
-//!   the lock. If it is there no more it was claimed, and will be called.
-//! - C3: the memory of waiter, place and object stays until one of the two has happened. It is not
-//!   that of a frame, as an owner may be forgotten.
+//! - C1: the waiter stands in one queue at a time, with an object whose [`Queued::called`] runs
+//!   when it was served. It is claimed under the queue's lock, as any other (W1).
+//! - C2: no task knows of it. Only its owner revokes it, by taking it out of the queue under the
+//!   lock. If it is not there any more, it was claimed, and its owner will be called.
+//! - C3: the memory of waiter, place and object stays until it was revoked or called. That memory
+//!   is not in a frame, because an owner may be forgotten.
 //!
-//! What is called runs where waiters are resumed: not under a lock, but it must neither wait nor
-//! switch, nor run what is not ours.
+//! `called` runs where waiters are resumed: not under a lock. It must neither wait nor switch, nor
+//! run code of the program.
 
 use super::{Handle, Place, Queued, Waiter, Who};
 
 impl Waiter {
-    /// One whose owner is called.
+    /// A waiter whose owner is called.
     pub(crate) fn to_be_called() -> Waiter {
         let waiter = Waiter::new(Handle::current().task(), false, u64::MAX, true);
         waiter.who.set(Who::Owner);
         waiter
     }
 
-    /// It is about to stand at this place, in a single queue.
+    /// Prepares the waiter to stand at this place, in a single queue.
     ///
     /// # Safety
-    /// All three stay where they are as C3 says.
+    /// All three stay where they are for as long as C3 says.
     pub(crate) unsafe fn stand<Q: Queued>(&self, object: *const Q, place: &Place, note: usize) {
         let object: *const (dyn Queued + '_) = object;
         // SAFETY: only the lifetime in the type changes.
@@ -33,8 +33,8 @@ impl Waiter {
         self.single.set(Some((object, place)));
     }
 
-    /// From here on it is nobody's: what it stands there with is to be taken, whatever becomes of
-    /// the queue.
+    /// From here on it has no owner: the message that it stands there with is to be taken, whatever
+    /// becomes of the queue.
     pub(crate) fn disown(&self) {
         self.who.set(Who::Nobody);
     }
@@ -48,17 +48,18 @@ impl Waiter {
 }
 
 impl Place {
-    /// Whether the owner of the waiter is called. For who has the queue's lock.
+    /// Whether the owner of the waiter is called. The caller holds the queue's lock.
     pub(crate) fn is_called(&self) -> bool {
         self.waiter().who.get() == Who::Owner
     }
 
-    /// Whether nobody waits here. Likewise.
+    /// Whether the waiter here has no owner. Likewise.
     pub(crate) fn is_of_nobody(&self) -> bool {
         self.waiter().who.get() == Who::Nobody
     }
 
-    /// The object of a waiter that is called. For who has the lock of the queue in which it stands.
+    /// The object of a waiter that is called. The caller holds the lock of the queue in which it
+    /// stands.
     pub(crate) fn object(&self) -> Option<*const dyn Queued> {
         Some(self.waiter().single.get()?.0)
     }

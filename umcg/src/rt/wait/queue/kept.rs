@@ -1,35 +1,35 @@
-//! Waiters that stay in their queues from one wait to the next: so a wait for many costs no more
-//! than one for few, as long as few of them have something.
+//! Waiters that stay in their queues from one wait to the next. So a wait for many objects costs no
+//! more than a wait for few, as long as few of them can serve it.
 //!
 //! ```text
 //!             arm                              claimed, or revoked
 //!    IDLE ------------> WAITING ----------------------------------------> IDLE: the index + 1, or REVOKED
 //!     |   it waits only if it was not passed over
-//!     '-- somebody takes a place out, and cannot claim -----------------> IDLE with PASSED; look_anew -> IDLE
+//!     '-- a server takes a place out, and cannot claim -----------------> IDLE with PASSED; look_anew -> IDLE
 //! ```
 //!
 //! - K1: a kept waiter waits only if all its places are in their queues, and were left alone since
-//!   they were put in: who takes a place out and finds the waiter idle adds PASSED to the same word
-//!   from which it is armed, by compare-and-swap. So either it is claimed, or it looks at
-//!   everything anew.
-//! - K2: it takes PASSED away before it leaves its queues to enter them again. Each is under its
-//!   lock: whoever came before is seen when it enters, whoever comes later finds a place that was
-//!   put in anew, or none.
-//! - K3: what a waiter is for a wait (whose, until when) is written while it is idle, and read by
-//!   who has claimed it, or has found it by its task (W3).
+//!   they were put in. A server that takes a place out and finds the waiter idle adds PASSED to the
+//!   word from which the waiter is armed, by compare-and-swap. So either the waiter is claimed, or
+//!   it looks at everything anew.
+//! - K2: it takes PASSED away before it leaves its queues to enter them again. Each queue is under
+//!   its lock. So the waiter sees, when it enters, the effect of every server that came before; a
+//!   server that comes later finds a place that was put in anew, or none.
+//! - K3: the properties of one wait (its caller, its deadline) are written while the waiter is
+//!   idle. They are read by a party that has claimed it, or has found it by its task (W3).
 //!
-//! In the order of a queue it is where it was put in, though it did not wait all the time: it may
-//! come before one who came while it was idle.
+//! A kept waiter keeps the place in the queue's order at which it was put in, though it did not
+//! wait all the time. It may be served before a waiter that came while it was idle.
 
 use super::{Caller, ClaimedList, REVOKED, WAITING, WaitEnd, Waiter, Who, cancel, deadline};
 use crate::rt::base::sync::Ordering::*;
 use std::mem::MaybeUninit;
 
-/// With any state but WAITING: a place was taken out in vain.
+/// With any state but WAITING: a place was taken out, and the waiter could not be claimed.
 pub(super) const PASSED: u32 = 1 << 31;
 
 impl Waiter {
-    /// One that is kept, and does not wait yet.
+    /// A waiter that is kept, and does not wait yet.
     pub(crate) fn kept() -> Waiter {
         let caller = Caller::new();
         let mut waiter = Waiter::new(caller.task(), caller.0.is_some(), u64::MAX, true);
@@ -38,7 +38,8 @@ impl Waiter {
         waiter
     }
 
-    /// It is about to wait for this caller, or only to look: then nobody revokes it.
+    /// Prepares the waiter for a wait of this caller; or, without a deadline, for a look, which is
+    /// not revoked.
     fn renew(&self, caller: &Caller, deadline: Option<u64>) {
         let task = caller.task();
         self.task.set(task);
@@ -53,16 +54,17 @@ impl Waiter {
         self.claim.load(Relaxed) & PASSED != 0
     }
 
-    /// It is going to leave its queues, and to look at everything when it enters them again (K2).
+    /// The waiter is going to leave its queues, and to look at everything when it enters them again
+    /// (K2).
     pub(crate) fn look_anew(&self) {
         self.claim.store(REVOKED, Relaxed);
     }
 
-    /// It waits from here on. False if it was passed over.
+    /// From here on the waiter can be claimed. False if it was passed over.
     #[inline]
     fn arm(&self) -> bool {
         let state = self.claim.load(Relaxed);
-        // ORDERING(armed.1): Release, pairs with armed.2: who claims it sees whose it is now.
+        // ORDERING(armed.1): Release, pairs with armed.2: the claimer sees its caller of now.
         state & PASSED == 0
             && self
                 .claim
@@ -70,15 +72,15 @@ impl Waiter {
                 .is_ok()
     }
 
-    /// It does not wait after all. False if it was claimed.
+    /// The waiter does not wait after all. False if it was claimed.
     fn disarm(&self) -> bool {
         self.claim
             .compare_exchange(WAITING, REVOKED, Relaxed, Relaxed)
             .is_ok()
     }
 
-    /// Tells it that it would have been served. By who has the queue's lock, and has taken it out.
-    /// True if it waits by now, and is claimed.
+    /// Tells the waiter that it would have been served. The caller holds the queue's lock, and has
+    /// taken the place out. True if the waiter waits by now, and is claimed.
     #[cold]
     pub(super) fn pass_over(&self, claim: u32) -> bool {
         loop {
@@ -100,11 +102,12 @@ impl Waiter {
     }
 }
 
-/// Waits once more with a waiter that is kept, until `deadline` at most; without one it only looks:
-/// [`WaitEnd::Revoked`] if for a moment there was nothing. `enter` is called with preemption off:
-/// it puts in the places that are missing, and returns false if the caller has not to wait. None if
-/// that is so, or if the waiter was passed over. `leave` is called in any case, with the caller as
-/// it was. As [`many`](super::many), and a look as [`look`](super::look).
+/// Waits once more with a waiter that is kept, until `deadline` at most. Without a deadline it only
+/// looks: [`WaitEnd::Revoked`] if there was a moment at which none could serve it. `enter` is
+/// called with preemption off: it puts in the places that are missing, and returns false if the
+/// caller need not wait. Returns none if that is so, or if the waiter was passed over. `leave` is
+/// called in any case, with preemption as the caller had it. Otherwise as [`many`](super::many),
+/// and a look as [`look`](super::look).
 pub(crate) fn again(
     waiter: &Waiter,
     reason: &'static &'static str,
@@ -119,7 +122,7 @@ pub(crate) fn again(
     let looks = caller.announce(waiter.task.get(), || true);
     waiter.begin();
     let is_armed = caller.enter(|served| enter(served) && waiter.arm());
-    // Claimed before that it goes on when it was served, which is at once.
+    // If it was claimed before that, it goes on when it was served, which is at once.
     if is_armed && (deadline.is_some() || !waiter.disarm()) {
         caller.stop(waiter, reason, looks);
     } else {

@@ -1,51 +1,50 @@
-//! Waiting in queues: the protocol under semaphores, tubes, `select` and all else where whoever
-//! comes first is served first.
+//! Waiting in queues: the protocol under semaphores, tubes, `select` and everything else that
+//! serves waiters in the order in which they came.
 //!
 //! A *waiter* is one wait of one worker or thread, in its frame. It stands in one queue or in many,
-//! in a *place* each. A queue is under the lock of its object. Who serves it (an `up`, a `send`)
-//! takes a place out, *claims* the waiter, delivers, and makes it go on.
+//! with a *place* in each. A queue is under the lock of its object. An operation that serves the
+//! queue (an `up`, a `send`) takes a place out, *claims* the waiter, delivers, and resumes it.
 //!
 //! ```text
-//!              claimed by who serves one of its queues
+//!              claimed by a server of one of its queues
 //!    WAITING ---------------------------------------------> its index + 1      delivered, then resumed
 //!       |
 //!       `-- revoked: its deadline has passed, or it is asked to end ---------> REVOKED           resumed
 //! ```
 //!
-//! One that is [kept](kept) stays in its queues when it goes on, and may be WAITING again. One that
-//! is [called](called) is in nobody's frame, and its owner is told that it was served.
+//! A waiter that is [kept](kept) stays in its queues when it goes on, and may be WAITING again. A
+//! waiter that is [called](called) is in no frame; its owner is told when it was served.
 //!
-//! - W1: a waiter is claimed once. One that stands in a single queue is claimed under that queue's
-//!   lock, without a locked operation of its own; one that stands in many, by compare-and-swap.
-//!   What is claimed is delivered: a claimed wait has happened, whatever else is asked of the
-//!   waiter.
-//! - W2: who claims or revokes a worker's wait has the right to run the worker, as soon as its
-//!   context is saved. The worker enters queues first and leaves its server then, which says so
-//!   (`departed`); a claimer that comes in between waits for that. Nothing can hold the worker up
-//!   there: it is not preempted from its first place to its leaving, and it leaves even if it was
+//! - W1: a waiter is claimed once. A waiter in a single queue is claimed under that queue's lock,
+//!   without a locked operation of its own; a waiter in many queues, by compare-and-swap. A claimed
+//!   waiter is always delivered to: its wait has happened, whatever else is asked of the waiter.
+//! - W2: the flow that claims or revokes a worker's wait has the right to run the worker, as soon
+//!   as its context is saved. The worker enters queues first, and then leaves its server, which
+//!   sets `departed`. A claimer that comes in between waits for that. Nothing can hold the worker
+//!   up there: it is not preempted from its first place to its leaving. It leaves even if it was
 //!   claimed meanwhile, unless it claimed itself.
-//! - W3: who revokes looks at the waiter in its frame. The task says where that is (`waiter`), and
-//!   the waiter does not go on while somebody looks (`interrupted`): the waiter stores `waiter` and
-//!   loads `interrupted`, who revokes stores `interrupted` and loads `waiter`, with `light` and
-//!   `heavy` between; so a waiter pays no locked operation for that it can be revoked.
+//! - W3: a revoker looks at the waiter in its frame. The task says where that is (`waiter`), and
+//!   the waiter does not go on while a revoker looks (`interrupted`). The waiter stores `waiter`
+//!   and loads `interrupted`, with `light` between; the revoker stores `interrupted` and loads
+//!   `waiter`, with `heavy` between. So being revocable costs the waiter no locked operation.
 //! - W4: a reason to revoke is not missed. It is there before it is looked for: `cancel` is set, or
-//!   the deadline has passed, before `heavy`; the waiter looks at both after its last place and
-//!   `light`. So either who revokes finds the waiter, or the waiter finds the reason. Without a
-//!   reason nothing is revoked: a stale wake-up costs nobody its place.
-//! - W5: a kernel thread (or a worker that blocks in the kernel) looks a while whether it was
-//!   served, where its peer can be running, and then [sleeps](thread). The token of `park` is not
-//!   touched.
-//! - W6: from the first place to the end of the wait nothing unwinds, and nothing of the program's
-//!   runs (U2 of [`last`](crate::rt::base::last)): whoever claims the waiter counts on its coming
-//!   to a stop.
+//!   the deadline has passed, before `heavy`. The waiter looks at both after its last place and
+//!   `light`. So either the revoker finds the waiter, or the waiter finds the reason. Without a
+//!   reason nothing is revoked: a stale wake-up costs no waiter its place.
+//! - W5: a kernel thread (or a worker that blocks in the kernel) spins for a while where its peer
+//!   can be running, and then [sleeps](thread). The token of `park` is not touched.
+//! - W6: from the first place to the end of the wait nothing unwinds, and none of the program's
+//!   code runs (U2 of [`last`](crate::rt::base::last)): a claimer counts on the waiter to come to a
+//!   stop.
 //!
-//! A hop of a worker costs the lock of the queue twice (enter, serve), and that is all: no
+//! A hop of a worker costs the queue's lock twice (enter, serve), and nothing else: no
 //! compare-and-swap to stop, none to go on.
 //!
 //! docs/protocols/wait.md has the argument at length. Rejected: parking by the task's park word
-//! (two locked operations more a hop, and it takes the user's own unparks away); entering the queue
-//! in a step after the worker has left (nobody waits for `departed` then, but each object needs a
-//! step, and a wait on many objects locks all of them on the stack of whoever runs next).
+//! (two more locked operations a hop, and it takes the user's own unparks away). Also rejected:
+//! entering the queue in a step after the worker has left. No claimer waits for `departed` then,
+//! but each object needs a step, and a wait on many objects locks all of them on the stack of the
+//! flow that runs next.
 
 use super::{cancel, deadline};
 use crate::rt::base::clock;
@@ -77,45 +76,45 @@ const REVOKED: u32 = 1 << 30;
 const HERE: u32 = 0;
 const DEPARTED: u32 = 1;
 
-/// How often a claimer looks whether a worker has left before it lets other threads run.
+/// How often a claimer checks that a worker has left before it lets other threads run.
 const LOOKS: u32 = 100;
 
-/// What keeps a queue of places under a lock of its own.
+/// An object that keeps a queue of places under a lock of its own.
 ///
 /// # Safety
-/// `leave` does what it says, under the lock under which places are entered and claimed.
+/// `leave` does as documented, under the lock under which places are entered and claimed.
 #[allow(unreachable_pub, reason = "in a signature of a sealed trait")]
 pub unsafe trait Queued {
-    /// Takes the place out of the queue. False if it stands in there no more. The caller is not
-    /// preempted, and has no such lock; it resumes who was served thereby.
+    /// Takes the place out of the queue. False if it is no longer there. The caller is not
+    /// preempted, and holds no such lock; it resumes the waiters that this served.
     fn leave(&self, place: &Place, served: &mut ClaimedList) -> bool;
 
-    /// Whether who is served has what it waited for. If it has to try, it is no use for a thread to
-    /// look out for that: it would only be in the way of who is running. Nor if it has
+    /// True if a woken waiter already owns the thing. If it must retry, threads do not spin: they
+    /// would only be in the way of the running ones. Nor do they spin if they have
     /// [looked](look_first) for the thing itself.
     fn hands_over(&self) -> bool {
         true
     }
 
-    /// A waiter that is [called], for which this is the object, was served. Not under a lock.
+    /// A waiter that is [called] and has this object was served. Not called under a lock.
     fn called(&self) {
         unreachable!("a waiter in a frame")
     }
 }
 
-/// A queue that can be waited in beside others. What a place's note means, before and after, is the
-/// object's affair.
+/// A queue that can be waited in beside others. The object defines the meaning of a place's note,
+/// before and after.
 ///
 /// # Safety
-/// As [`Queued`]: what `enter_or_claim` does, it does under that lock.
+/// As [`Queued`]: `enter_or_claim` acts under that lock.
 #[allow(unreachable_pub, reason = "in a signature of a sealed trait")]
 pub unsafe trait SelectQueue: Queued {
-    /// Serves the caller, who stands nowhere, at once if that can be: returns what the note of a
-    /// place would be then.
+    /// Serves the caller, which stands in no queue, at once if possible. Returns the note that a
+    /// place would have then.
     fn serve_now(&self, note: usize) -> Option<usize>;
 
-    /// Puts the place into the queue. Or, if its waiter can be served at once: serves it if `claim`
-    /// says that it is the caller's to be served, and does nothing if not.
+    /// Puts the place into the queue. Or, if its waiter can be served at once: calls `claim`,
+    /// serves the waiter if that returns true, and does nothing if not.
     fn enter_or_claim(
         &self,
         place: &Place,
@@ -133,27 +132,27 @@ pub(crate) enum WaitEnd {
     Revoked,
 }
 
-/// Who goes on when a waiter was served.
+/// The party that goes on when a waiter was served.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Who {
     Thread,
     Worker,
     /// Its owner is [called].
     Owner,
-    /// Likewise, and there is nobody whom it would concern that it was not served.
+    /// Likewise, and no owner is left to learn that it was not served.
     Nobody,
 }
 
-/// One wait. Pinned to its frame as long as it stands anywhere.
+/// One wait. Pinned to its frame as long as it stands in any queue.
 pub(crate) struct Waiter {
     task: Cell<&'static Task>,
     who: Cell<Who>,
-    /// It may be asked to end: it is not unwinding already.
+    /// The worker may be asked to end: it is not unwinding already.
     may_be_cut: Cell<bool>,
     is_kept: bool,
     claim: AtomicU32,
     deadline: Cell<u64>,
-    /// Where it stands, if that is one queue only.
+    /// The queue's object and the place, if it stands in one queue only.
     #[allow(
         clippy::type_complexity,
         reason = "a queue's object, and the place in its queue"
@@ -182,7 +181,7 @@ unsafe fn resume(waiter: *const Waiter, local: Option<&ServerState>) {
         }
     }
     task.departed.store(HERE, Relaxed);
-    // SAFETY: who claims has the right to run it (W2).
+    // SAFETY: the claimer has the right to run it (W2).
     let worker = unsafe { Runnable::new(task) };
     match local {
         Some(local) => runtime::ready_in_step(local, worker, Why::Woken),
@@ -190,7 +189,7 @@ unsafe fn resume(waiter: *const Waiter, local: Option<&ServerState>) {
     }
 }
 
-/// Wakes a thread that was served, or calls the owner.
+/// Wakes a thread that was served, or calls the owner of the waiter.
 #[cold]
 fn wake(waiter: &Waiter, task: &'static Task) {
     if waiter.who.get() != Who::Thread {
@@ -220,8 +219,8 @@ impl Waiter {
         }
     }
 
-    /// False when somebody else was first. For a single place: by who has the lock of its queue,
-    /// and has taken it out.
+    /// Claims the waiter. False if another party was first. For a single place, the caller holds
+    /// the lock of its queue and has taken the place out.
     #[inline]
     fn claim(&self, claim: u32) -> bool {
         if self.single.get().is_none() {
@@ -236,13 +235,13 @@ impl Waiter {
         true
     }
 
-    /// Whether it waits for nobody, now, and is in no frame.
+    /// Whether no worker or thread waits by it now, and it is in no frame.
     fn may_be_forgotten(&self) -> bool {
         matches!(self.who.get(), Who::Owner | Who::Nobody) || (self.is_kept && self.is_claimed())
     }
 
-    /// Claims itself, for the place with this index: there is something for it already. False when
-    /// it was served elsewhere.
+    /// The waiter claims itself for the place with this index, where it can be served already.
+    /// False if it was served elsewhere.
     pub(crate) fn claim_itself(&self, index: usize) -> bool {
         self.claim(index as u32 + 1)
     }
@@ -258,14 +257,14 @@ impl Waiter {
         self.may_be_cut.get() && cancel::is_asked(self.task.get())
     }
 
-    /// Whether one has to look closer for a reason to revoke it.
+    /// Whether there may be a reason to revoke it, so that a closer look is needed.
     #[inline(always)]
     fn may_have_reason(&self) -> bool {
         self.is_asked() || self.deadline.get() != u64::MAX
     }
 
-    /// Takes it away from where it stands, if there is a reason. By itself, or by who keeps it from
-    /// going on; not preempted.
+    /// Takes it out of its queue, if there is a reason. Called by the waiter itself, or by a
+    /// revoker that keeps it from going on; not preempted.
     #[inline]
     fn revoke(&self, served: &mut ClaimedList) -> bool {
         self.has_reason() && self.take_away(served)
@@ -295,7 +294,7 @@ impl Waiter {
         has_left
     }
 
-    /// Says where it is, before it stands anywhere.
+    /// Publishes where the waiter is, before it stands in any queue.
     #[inline]
     fn begin(&self) {
         // ORDERING(waiter.2): Release, pairs with waiter.1.
@@ -305,14 +304,15 @@ impl Waiter {
             .store((self as *const Waiter).cast_mut().cast(), Release);
     }
 
-    /// It stands nowhere any more, but for places that others will not claim it for.
+    /// The wait is over. The waiter stands in no queue any more, except at places by which others
+    /// will not claim it.
     #[inline]
     fn go_on(&self) {
         let task = self.task.get();
         task.waiter.store(null_mut(), Relaxed);
         light();
-        // ORDERING(interrupted.3): Acquire, pairs with interrupted.2: who was looking is done with
-        // it.
+        // ORDERING(interrupted.3): Acquire, pairs with interrupted.2: the revoker that was looking
+        // is done with it.
         while task.interrupted.load(Acquire) {
             give_way();
         }
@@ -337,11 +337,11 @@ impl Waiter {
     }
 }
 
-/// A step: the worker has left its server, and may be run again by who has claimed it.
+/// A step: the worker has left its server, and may be run again by its claimer.
 fn departed(local: &ServerState, worker: Runnable) {
     let task = worker.into_task();
-    // SAFETY: the worker is in the frame of the waiter, and nobody makes it go on before `departed`
-    // is set.
+    // SAFETY: the worker is in the frame of the waiter, and is not resumed before `departed` is
+    // set.
     let waiter = unsafe { &*task.waiter.load(Relaxed).cast::<Waiter>() };
     light();
     if waiter.may_have_reason() && revoke_departed(local, task, waiter) {
@@ -357,13 +357,13 @@ fn revoke_departed(local: &ServerState, task: &'static Task, waiter: &Waiter) ->
     let revoked = waiter.revoke(&mut served);
     served.resume(Some(local));
     if revoked {
-        // SAFETY: the right to run it came with this step, and nobody else will ever claim it.
+        // SAFETY: the right to run it came with this step, and no other party will ever claim it.
         local.make_ready(unsafe { Runnable::new(task) }, Why::Woken);
     }
     revoked
 }
 
-/// Revokes what `task` waits for, if there is a reason. Not in a step.
+/// Revokes the wait of `task`, if there is a reason. Not called in a step.
 #[cold]
 pub(in crate::rt) fn revoke(task: &'static Task) {
     let mut waiter = null_mut();
@@ -388,13 +388,14 @@ pub(in crate::rt) fn revoke(task: &'static Task) {
     }
 }
 
-/// Calls `f` with preemption off, and resumes whom it has served.
+/// Calls `f` with preemption off, and resumes the waiters that it has served.
 #[inline(always)]
 pub(crate) fn undisturbed<R>(f: impl FnOnce(&mut ClaimedList) -> R) -> R {
     Caller::new().enter(f)
 }
 
-/// Calls `f` with preemption off, and resumes whom it has claimed. Says whether there was one.
+/// Calls `f` with preemption off, and resumes the waiter that it has claimed. Returns whether there
+/// was one.
 #[inline(always)]
 pub(crate) fn hand_over(f: impl FnOnce() -> Option<Claimed>) -> bool {
     let caller = Caller::new();
@@ -408,7 +409,7 @@ pub(crate) fn hand_over(f: impl FnOnce() -> Option<Claimed>) -> bool {
     true
 }
 
-/// A wait in one queue, as the object that has the queue sees it.
+/// A wait in one queue, as the queue's object sees it.
 pub(crate) struct Single<'a> {
     waiter: &'a mut MaybeUninit<Waiter>,
     place: &'a mut MaybeUninit<Place>,
@@ -419,14 +420,14 @@ pub(crate) struct Single<'a> {
 }
 
 impl Single<'_> {
-    /// The place for the queue, with this note: under the lock of the object, which puts it there,
-    /// as it cannot serve the caller at once.
+    /// The place for the queue, with this note. Called under the lock of the object, which puts the
+    /// place into its queue because it cannot serve the caller at once.
     #[inline(always)]
     pub(crate) fn place(&mut self, note: usize) -> &Place {
         self.place_for(note, false)
     }
 
-    /// The same for a wait that nobody cuts short: it is no point of cancellation, and has no
+    /// The same for a wait that cannot be cut short: it is no point of cancellation, and has no
     /// deadline.
     #[inline(always)]
     pub(crate) fn place_to_the_end(&mut self, note: usize) -> &Place {
@@ -449,10 +450,10 @@ impl Single<'_> {
     }
 }
 
-/// Waits in one queue. `enter` is called with preemption off: it puts the place that it asks for
-/// into the queue, or returns what it has to say without. Returns that, or the note of the place
-/// when it was served; none when the deadline has passed first. A point of cancellation: unwinds if
-/// the wait was revoked for that, and then only.
+/// Waits in one queue. `enter` is called with preemption off. It puts the place that it asks for
+/// into the queue; or, if the caller need not wait, it returns a value. Returns that value, or the
+/// note of the place when it was served; none if the deadline has passed first. A point of
+/// cancellation: unwinds only if the wait was revoked for that.
 #[inline(always)]
 pub(crate) fn one<Q: Queued>(
     queued: &Q,
@@ -481,7 +482,7 @@ pub(crate) fn one<Q: Queued>(
     if let Some(said) = caller.enter(|served| enter(&mut single, served)) {
         return Some(said);
     }
-    // SAFETY: `enter` has asked for the place, and so the waiter was made.
+    // SAFETY: `enter` has asked for the place, which made the waiter.
     let waiter = unsafe { waiter.assume_init_ref() };
     caller.stop(waiter, reason, looks);
     if waiter.end() == WaitEnd::Revoked {
@@ -494,9 +495,9 @@ pub(crate) fn one<Q: Queued>(
 }
 
 /// Waits in many queues. `enter` is called with preemption off: it puts places of the waiter into
-/// queues, and may claim it for what is there already; it returns true if somebody else is to make
-/// the waiter go on, that is, unless it claimed it. `leave` takes all places out of their queues,
-/// not preempted either. As [`one`].
+/// queues, and may claim the waiter where it can be served already. It returns false if it claimed
+/// the waiter, and true if another party is to resume it. `leave` takes all places out of their
+/// queues, not preempted either. Otherwise as [`one`].
 pub(crate) fn many(
     reason: &'static &'static str,
     deadline: u64,
@@ -516,9 +517,9 @@ pub(crate) fn many(
     end
 }
 
-/// Stands in many queues for a moment, as [`many`] does, to see whether there is anything: `enter`
-/// claims the waiter for nothing in the end. If somebody else has claimed it first the caller goes
-/// on when it was served, which is at once. Nobody revokes it: no point of cancellation.
+/// Stands in many queues for a moment, as [`many`] does, to see whether one can serve it: in the
+/// end `enter` claims the waiter for nothing. If another party has claimed it first, the caller
+/// goes on when it was served, which is at once. It is not revoked: no point of cancellation.
 pub(crate) fn look(
     enter: impl FnOnce(&Waiter, &mut ClaimedList) -> bool,
     leave: impl FnOnce(&mut ClaimedList),
@@ -545,11 +546,11 @@ fn stand(
     } else {
         waiter.go_on();
     }
-    // As long as the waiter lives: somebody may be trying to claim it.
+    // While the waiter still lives: another party may be trying to claim it.
     undisturbed(leave);
 }
 
-/// Who is about to wait, or to serve.
+/// The worker or thread that is about to wait, or to serve.
 struct Caller(Option<server::Running>);
 
 impl Caller {
@@ -566,9 +567,10 @@ impl Caller {
         }
     }
 
-    /// Calls `f` with preemption off, as it is for a worker that is `Running` anyway, and resumes
-    /// whom it has served: after that time, as resuming asks who the caller is. `f` does not
-    /// unwind, and runs nothing of the program's (U2 of [`last`](crate::rt::base::last)).
+    /// Calls `f` with preemption off, and resumes the waiters that it has served. (A worker that is
+    /// `Running` is not preempted anyway.) They are resumed after that, because resuming looks up
+    /// the caller. `f` does not unwind, and runs none of the program's code (U2 of
+    /// [`last`](crate::rt::base::last)).
     #[inline(always)]
     fn enter<R>(&self, f: impl FnOnce(&mut ClaimedList) -> R) -> R {
         let mut served = ClaimedList::new();
@@ -581,7 +583,8 @@ impl Caller {
         result
     }
 
-    /// Of a thread: says how it is going to wait, if it has to. How often it will look.
+    /// For a thread: publishes whether it will spin or sleep, if it has to wait. Returns the spin
+    /// count.
     #[inline(always)]
     fn announce(&self, task: &Task, hands_over: impl FnOnce() -> bool) -> u32 {
         if self.0.is_some() {

@@ -1,11 +1,11 @@
-//! Queues of places, in which waiters stand, and what is claimed from them.
+//! Queues of places, in which waiters stand, and the waiters claimed from them.
 
 use super::{WAITING, Waiter, resume};
 use crate::rt::engine::server::ServerState;
 use std::cell::Cell;
 use std::ptr::null;
 
-/// Where a waiter stands in a queue. Its cells belong to who has the queue's lock.
+/// Where a waiter stands in a queue. Its cells belong to the holder of the queue's lock.
 #[allow(unreachable_pub, reason = "in a signature of a sealed trait")]
 pub struct Place {
     next: Cell<*const Place>,
@@ -13,7 +13,7 @@ pub struct Place {
     pub(super) waiter: Cell<*const Waiter>,
     claim: Cell<u32>,
     is_queued: Cell<bool>,
-    /// What the object keeps with it.
+    /// A number that the object keeps with it.
     pub(crate) note: Cell<usize>,
 }
 
@@ -40,8 +40,8 @@ impl Place {
         }
     }
 
-    /// Makes it a place of this waiter, which is told the index when it is served here. It stands
-    /// nowhere yet.
+    /// Makes it a place of this waiter, which is told the index when it is served here. The place
+    /// is in no queue yet.
     #[inline]
     pub(crate) fn begin(&self, waiter: &Waiter, index: usize, note: usize) {
         self.waiter.set(waiter);
@@ -54,16 +54,16 @@ impl Place {
         std::ptr::eq(self.waiter.get(), other.waiter.get())
     }
 
-    /// Claims its waiter for who has the place to itself, as it stands in no queue.
+    /// Claims its waiter. The caller has the place to itself, because it is in no queue.
     pub(in crate::rt) fn claim_alone(&self) -> Option<Claimed> {
         self.claim().then_some(Claimed(self))
     }
 
-    /// Claims its waiter for who has the queue's lock. False when somebody else has.
+    /// Claims its waiter. The caller holds the queue's lock. False if another party has claimed it.
     #[inline]
     fn claim(&self) -> bool {
         // SAFETY: a waiter that stands in a queue lives until it has left it, which takes the lock
-        // that the caller has.
+        // that the caller holds.
         unsafe { &*self.waiter.get() }.claim(self.claim.get())
     }
 }
@@ -82,7 +82,7 @@ impl Default for Places {
     }
 }
 
-// SAFETY: the lock of its object is around all that touches it.
+// SAFETY: all that touches it holds the lock of its object.
 unsafe impl Send for Places {}
 
 impl Places {
@@ -97,7 +97,7 @@ impl Places {
         self.last.get().is_null()
     }
 
-    /// The first, as long as the caller has the lock.
+    /// The first, as long as the caller holds the lock.
     #[inline]
     pub(crate) fn first(&self) -> Option<&Place> {
         // SAFETY: null, or in the queue, which places leave before they end.
@@ -106,8 +106,8 @@ impl Places {
         Some(unsafe { &*last.next.get() })
     }
 
-    /// Whether nobody waits in it. What is there then was forgotten, by a set or a future, and lies
-    /// in memory that stays.
+    /// Whether no worker or thread waits in it. Places that are there all the same were forgotten,
+    /// by a set or a future, and lie in memory that stays.
     #[cold]
     pub(crate) fn has_nobody(&self) -> bool {
         // SAFETY: a waiter that stands in a queue lives until it has left it.
@@ -121,7 +121,7 @@ impl Places {
         (!std::ptr::eq(self.last.get(), place)).then(|| unsafe { &*place.next.get() })
     }
 
-    /// How many stand in it, for people.
+    /// The number of places in it, for people.
     #[cold]
     pub(crate) fn len(&self) -> usize {
         std::iter::successors(self.first(), |place| self.after(place)).count()
@@ -156,7 +156,7 @@ impl Places {
         place.is_queued.set(true);
     }
 
-    /// Takes a place out. False if it stands in there no more.
+    /// Takes a place out. False if it is no longer there.
     #[inline]
     pub(crate) fn remove(&self, place: &Place) -> bool {
         if !place.is_queued.replace(false) {
@@ -215,7 +215,7 @@ impl Places {
         }
     }
 
-    /// Takes a place out, and claims its waiter; none if somebody else has.
+    /// Takes a place out, and claims its waiter; none if another party has claimed that.
     #[inline]
     pub(crate) fn claim(&self, place: &Place) -> Option<Claimed> {
         self.remove(place);
@@ -223,8 +223,8 @@ impl Places {
     }
 }
 
-/// A waiter that is the caller's to deliver to, and then to resume: with the place in which it was
-/// claimed.
+/// A waiter that the caller has claimed, with the place at which it did. The caller delivers to it,
+/// and then resumes it.
 #[must_use = "nobody else makes it go on"]
 pub(crate) struct Claimed(*const Place);
 
@@ -236,7 +236,8 @@ impl Claimed {
         unsafe { &*self.0 }
     }
 
-    /// Makes it go on. Not under a lock; `local` is the server whose worker the caller is.
+    /// Resumes the waiter. Not called under a lock; `local` is the server whose worker the caller
+    /// is.
     #[inline(always)]
     pub(crate) fn resume(self, local: Option<&ServerState>) {
         let waiter = self.place().waiter.get();
@@ -245,7 +246,7 @@ impl Claimed {
     }
 }
 
-/// Waiters that were claimed under locks, to be resumed when the caller has none.
+/// Waiters that were claimed under locks, to be resumed when the caller holds none.
 #[allow(unreachable_pub, reason = "in a signature of a sealed trait")]
 pub struct ClaimedList {
     first: *const Place,
@@ -271,7 +272,7 @@ impl ClaimedList {
         self.last = claimed.0;
     }
 
-    /// Makes them go on, in their order.
+    /// Resumes them, in their order.
     #[inline(always)]
     pub(crate) fn resume(self, local: Option<&ServerState>) {
         let mut next = self.first;

@@ -1,19 +1,20 @@
-//! How a kernel thread waits, a plain one or a worker's that blocks in the kernel: it looks for a
-//! while, and sleeps.
+//! How a kernel thread waits, a plain one or one whose worker blocks in the kernel: it spins for a
+//! while, and then sleeps.
 //!
 //! ```text
 //!    before it stands anywhere:  AWAKE   -- it has looked enough -->  ASLEEP        or ASLEEP at once
-//!    by who serves it:           AWAKE, ASLEEP                   -->  SERVED        when all is delivered
+//!    by its server:              AWAKE, ASLEEP                   -->  SERVED        when all is delivered
 //! ```
 //!
-//! - T1: the word (`Task::asleep`) says before the thread enters a queue whether it is going to
-//!   look, or to sleep on the word as a futex. Who serves it has seen that, by the lock of the
-//!   queue or the claim.
-//! - T2: one for each wait makes it SERVED, after which the frame may be gone. The thread changes
-//!   it only from AWAKE to ASLEEP, by compare-and-swap; so one that is ASLEEP stays so, and is
-//!   served by a plain store. The kernel compares the word before it puts the thread to sleep.
-//! - T3: the wake-up by the kernel may come in a later wait, or in that of another thread which has
-//!   the descriptor by then: it is without a reason there, and the thread looks at the word again.
+//! - T1: before the thread enters a queue, the word (`Task::asleep`) says whether the thread will
+//!   spin, or sleep on the word as a futex. A server has seen that, by the lock of the queue or the
+//!   claim.
+//! - T2: one server for each wait makes the word SERVED; after that the frame may be gone. The
+//!   thread changes the word only from AWAKE to ASLEEP, by compare-and-swap. So an ASLEEP word
+//!   stays ASLEEP, and a plain store makes it SERVED. The kernel compares the word before it puts
+//!   the thread to sleep.
+//! - T3: the kernel's wake-up may come in a later wait, or in that of another thread which has the
+//!   descriptor by then. It is spurious there, and the thread looks at the word again.
 
 use super::{Caller, Task, Waiter, give_way, light, spin, undisturbed};
 use crate::rt::base::clock;
@@ -21,26 +22,26 @@ use crate::rt::base::sync::{Ordering::*, is_alone};
 use rustix::thread::futex::{self, Flags};
 use std::num::NonZeroU32;
 
-/// It looks whether it was served; it sleeps, or is going to; it was served.
+/// It spins; it sleeps, or is going to; it was served.
 const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
 const SERVED: u32 = 2;
 
-/// How often a thread looks at most whether it was served before it sleeps; and one wait in how
-/// many it does so, whatever came of it before. Once that was of use it looks for as long as it
-/// takes to sleep and be woken, or it would sleep at the first hitch, and its peer, for which that
-/// is too long, then too.
+/// The most looks of a thread that spins before it sleeps (MOST_LOOKS). One wait in TRIAL spins
+/// that long, whatever came of it before. Once spinning was of use, the thread spins for as long as
+/// it takes to sleep and be woken (ENOUGH). With less it would sleep at the first hitch, and its
+/// peer, for which that takes too long, would then sleep too.
 const MOST_LOOKS: u32 = 1024;
 const ENOUGH: u32 = 256;
 const TRIAL: u32 = 128;
-/// In `Task::patience`: a thread's looks, and so many times the number of its waits since the last
+/// In `Task::patience`: a thread's looks, plus WAITS times the number of its waits since the last
 /// trial.
 const WAITS: u32 = 1 << 16;
 
 /// Wakes a thread that was served.
 pub(super) fn wake(task: &Task) {
     let asleep = &task.asleep;
-    // Then nobody else changes it.
+    // An ASLEEP word is changed by no other thread.
     let slept = asleep.load(Relaxed) == ASLEEP;
     // ORDERING(served.1): Release, pairs with served.2: the thread sees what was delivered. Its
     // frame may be gone from here on.
@@ -55,7 +56,7 @@ pub(super) fn wake(task: &Task) {
 
 impl Waiter {
     /// The calling thread, which has announced so many looks, waits until it was served, or revokes
-    /// itself.
+    /// its wait.
     pub(super) fn sleep(&self, looks: u32) {
         let task = self.task.get();
         let asleep = &task.asleep;
@@ -74,7 +75,7 @@ impl Waiter {
         }
         let until = clock::timespec(self.deadline.get());
         loop {
-            // Nobody comes to revoke what a plain thread waits for, but in a `timeout`.
+            // The wait of a plain thread is revoked by others only within a `timeout`.
             if task.may_be_revoked() {
                 light();
             }
@@ -96,9 +97,8 @@ impl Waiter {
     }
 }
 
-/// Says for a thread that stands nowhere yet whether it will look for a while whether it was
-/// served; returns how often. If not it is as good as asleep, and neither side has a locked
-/// operation to do for that.
+/// Before enqueueing, publishes whether this thread will spin or sleep; returns the spin count. A
+/// thread that does not spin counts as asleep at once, which saves both sides a locked operation.
 pub(super) fn announce(task: &Task, hands_over: bool) -> u32 {
     let looks = if hands_over && !is_alone() {
         patience(task)
@@ -110,8 +110,8 @@ pub(super) fn announce(task: &Task, hands_over: bool) -> u32 {
     looks
 }
 
-/// How often to look: that depends on how long it took before. Sometimes it is as often as it ever
-/// is, since who never looks cannot see that it would be of use.
+/// The spin count: it depends on how long it took before. From time to time it is the maximum,
+/// since a thread that never spins cannot see that spinning would be of use.
 fn patience(task: &Task) -> u32 {
     let looks = if is_trial(task) {
         MOST_LOOKS
@@ -134,7 +134,7 @@ fn remember(task: &Task, looks: u32) {
     task.patience.store(waits % TRIAL * WAITS + looks, Relaxed);
 }
 
-/// Calls `found` so often at most, but once, and remembers how long that took.
+/// Calls `found` up to so many times, until it returns something, and remembers how long that took.
 fn look<R>(task: &Task, looks: u32, mut found: impl FnMut() -> Option<R>) -> Option<R> {
     for look in 0..looks {
         let found = found();
@@ -156,8 +156,9 @@ fn look<R>(task: &Task, looks: u32, mut found: impl FnMut() -> Option<R>) -> Opt
     None
 }
 
-/// What `found` finds, if the caller is a thread, while that looks for a while: for who waits for
-/// what it can see, and would have to look again when it was served.
+/// If the caller is a thread, spins for a while until `found` returns something, and returns that.
+/// For a caller that waits for a condition which it can see, and would have to check again when it
+/// was served.
 #[inline]
 pub(crate) fn look_first<R>(found: impl FnMut() -> Option<R>) -> Option<R> {
     if is_alone() {
