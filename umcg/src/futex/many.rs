@@ -142,7 +142,7 @@ impl Many {
         if let Err(index) = self.step(ARMED, SITTING) {
             return Some(index);
         }
-        // SAFETY: who waits leaves the queue before the place ends.
+        // SAFETY: the waiter leaves the queue before the place ends.
         unsafe { self.places.push(single.place(0), false) };
         // ORDERING(standing.1): Release, pairs with standing.2.
         self.word.store(STANDING, Release);

@@ -62,7 +62,7 @@ pub(crate) fn wait_until(word: &AtomicU32, expected: u32, deadline: u64) -> Resu
     }
     let stand = Stand::alone(address(word));
     let enter = |single: &mut Single<'_>, _: &mut ClaimedList| {
-        // SAFETY: who waits leaves the table before its frame ends.
+        // SAFETY: the waiter leaves the table before its frame ends.
         let entered =
             unsafe { table().enter_if(word, expected, &stand, |note| single.place(note)) };
         (!entered).then_some(CHANGED)

@@ -1,11 +1,11 @@
-//! Objects of one's own, that can be waited for beside others.
+//! The program's own objects, which can be waited for beside others.
 //!
-//! - C1: [`Waiters`] count how often they were told. Who waits reads that before it looks at the
-//!   object, and stands in the queue only if it is still the same there: so what was told after the
-//!   look is seen, and what was told before it is, too.
-//! - C2: what is the user's (`try_take`, `waiters`) is called by who stands nowhere. So it may
-//!   unwind, or even wait; and it does not matter whether `waiters` says the same each time: who
-//!   has entered a queue knows which.
+//! - C1: [`Waiters`] count how often they were told. A waiter reads the count before it looks at
+//!   the object, and stands in the queue only if the count is still the same there. So it misses no
+//!   change, whether that was told before the look or after it.
+//! - C2: the user's code (`try_take`, `waiters`) is called while the caller stands in no queue. So
+//!   it may unwind, or even wait. It does not matter whether `waiters` returns the same each time:
+//!   the operation remembers the queue that it has entered.
 
 use super::operation::{Operation, OperationParts};
 use crate::rt::spin::Spin;
@@ -16,8 +16,8 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 /// An object that can be waited for by [`wait_for`], and beside others by
-/// [`select!`](crate::select!): whoever changes it so that something can be taken tells its
-/// [`Waiters`] then.
+/// [`select!`](crate::select!). After each change that makes something available, the program tells
+/// the object's [`Waiters`].
 ///
 /// ```
 /// use std::sync::Mutex;
@@ -48,18 +48,18 @@ use std::time::{Duration, Instant};
 /// });
 /// ```
 pub trait Waitable {
-    /// What is taken.
+    /// The thing that is taken.
     type Output;
 
     /// Takes it, if it is there. Does not wait.
     fn try_take(&self) -> Option<Self::Output>;
 
-    /// Who waits for it.
+    /// The waiters for it.
     fn waiters(&self) -> &Waiters;
 }
 
-/// Those that wait for an object to change. They are told in their order; who is told looks by
-/// itself, and may find that somebody else was faster.
+/// The waiters for an object's change. They are told in their order. A waiter that is told tries by
+/// itself, and may find that another caller was faster.
 #[derive(Default)]
 pub struct Waiters {
     places: Spin<Places>,
@@ -68,7 +68,7 @@ pub struct Waiters {
 }
 
 impl Waiters {
-    /// Nobody.
+    /// No waiters.
     pub const fn new() -> Waiters {
         Waiters {
             places: Spin::new(Places::new()),
@@ -76,13 +76,13 @@ impl Waiters {
         }
     }
 
-    /// Tells who waits longest, after the object has changed: one for each thing that can be taken.
-    /// False when nobody waits. Does not switch.
+    /// Tells the longest waiter, after the object has changed: call it once for each thing that can
+    /// be taken. False if there is no waiter. Does not switch.
     pub fn notify_one(&self) -> bool {
         self.notify(1) == 1
     }
 
-    /// Tells all that wait. Returns how many they were. Does not switch.
+    /// Tells all waiters. Returns how many they were. Does not switch.
     pub fn notify_all(&self) -> usize {
         self.notify(usize::MAX)
     }
@@ -91,8 +91,8 @@ impl Waiters {
         wait::undisturbed(|told| {
             let mut count = 0;
             let places = self.places.lock();
-            // ORDERING(changed.1): Release, pairs with changed.2: who reads this sees what has
-            // changed before.
+            // ORDERING(changed.1): Release, pairs with changed.2: a reader of this count sees the
+            // changes made before.
             self.told.store(self.told.load(Relaxed) + 1, Release);
             while count < most {
                 let Some(claimed) = places.claim_first() else {
@@ -112,20 +112,21 @@ impl fmt::Debug for Waiters {
     }
 }
 
-/// The operation that takes from a [`Waitable`]. By [`taking`]. What was taken and not asked for is
-/// taken by the next wait for this operation at once, or dropped with it.
+/// The operation that takes from a [`Waitable`], made by [`taking`]. If the thing was taken, and
+/// the outcome was not asked for, the next wait for this operation returns it at once; or it is
+/// dropped with the operation.
 pub struct Taking<'a, W: Waitable> {
     object: &'a W,
     place: Place,
-    /// How often they had been told when nothing was there. None if there was something, or nobody
-    /// has looked.
+    /// The waiters, and how often they had been told when nothing was there. None if there was
+    /// something, or the object was not looked at.
     seen: Cell<Option<(&'a Waiters, u64)>>,
-    /// Whose queue the place is to leave.
+    /// The waiters in whose queue the place is.
     entered: Cell<Option<&'a Waiters>>,
     taken: RefCell<Option<W::Output>>,
 }
 
-/// In the note of a place: it was taken. Otherwise there is a change to look at.
+/// In the note of a place: the thing was taken. Any other note: there is a change to look at.
 const TAKEN: usize = 1;
 
 /// Taking from the object, beside other operations.
@@ -164,7 +165,7 @@ pub fn wait_for_timeout<W: Waitable>(object: &W, timeout: Duration) -> Option<W:
 }
 
 impl<W: Waitable> Taking<'_, W> {
-    /// Takes it if it is there. By who stands nowhere (C2).
+    /// Takes the thing if it is there. The caller stands in no queue (C2).
     fn look(&self) -> bool {
         if self.taken.borrow().is_some() {
             // Taken before, and not asked for.
@@ -216,7 +217,7 @@ unsafe impl<W: Waitable> SelectQueue for Taking<'_, W> {
             let places = waiters.places.lock();
             if waiters.told.load(Relaxed) == told {
                 self.entered.set(Some(waiters));
-                // SAFETY: who waits leaves the queue before the place ends.
+                // SAFETY: the waiter leaves the queue before the place ends.
                 unsafe { places.push(place, false) };
                 return;
             }

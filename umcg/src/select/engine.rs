@@ -1,33 +1,33 @@
 //! Waiting for the first of many: the one loop under altsems, talt and `select`.
 //!
-//! All are tried first, without standing anywhere. Then the caller stands in the queues of all,
-//! with one claim, and looks at each once more when it enters: what can be served then is taken if
-//! nobody has claimed the caller meanwhile. Whoever claims it first serves it; then it leaves the
-//! other queues, which are as if it had never been there. No lock is held across two of them.
+//! All are tried first, without entering a queue. Then the caller stands in the queues of all, with
+//! one claim, and tries each once more when it enters: it takes the first that is ready then, if it
+//! can still claim itself. The first party that claims the caller serves it. Then the caller leaves
+//! the other queues, which are as if it had never been there. No lock is held across two of them.
 //!
-//! In which order they are tried and entered decides among those that are ready at once: see
+//! The order in which they are tried and entered decides among those that are ready at once: see
 //! [`order`](super::order).
 //!
 //! - E1: *nothing was there* is true of one moment. To try them one after the other does not show
-//!   that, as what one looks for may move from those that follow to those before. So who finds
-//!   nothing, and does not wait, stands in the queues of all and then claims itself, for nothing:
-//!   from the last place to that claim none of them had anything, or somebody would have claimed
-//!   the caller. What is found at once pays nothing for that.
-//! - E2: *the lowest* is likewise not found by trying one after the other: of the first alone one
-//!   knows that there is none before it. Any other is taken by who stands in the queues of all
-//!   those before.
+//!   that, because a thing may move from a later one to an earlier one meanwhile. So a caller that
+//!   finds nothing, and does not wait, stands in the queues of all, and then claims itself for
+//!   nothing. From its last place to that claim none of them had anything, or the caller would have
+//!   been claimed. A caller that finds something at once pays nothing for that.
+//! - E2: *the lowest* is likewise not found by trying one after the other. Only of the first is it
+//!   known that none comes before it. Any other is taken only by a caller that stands in the queues
+//!   of all those before it.
 
 use super::order::{self, LookOrder};
 use crate::rt::wait::{self, ClaimedList, Place, SelectQueue, WaitEnd, Waiter};
 
-/// What is waited for, by index.
+/// The operations or objects that are waited for, by index.
 pub(crate) trait Alternatives {
     fn len(&self) -> usize;
 
-    /// Whose queue it is; none for what nobody serves, like a time.
+    /// The queue to stand in; none for an operation without one, like a time.
     fn queue(&self, index: usize) -> Option<&dyn SelectQueue>;
 
-    /// What tells it from others, for a [`LookOrder`].
+    /// A key that tells it from others, for a [`LookOrder`].
     #[inline]
     fn key(&self, index: usize) -> usize {
         self.queue(index)
@@ -37,38 +37,39 @@ pub(crate) trait Alternatives {
     /// The place for that queue.
     fn place(&self, index: usize) -> &Place;
 
-    /// What the queue is told of the caller. Does not unwind.
+    /// The note with which the caller enters the queue. Does not unwind.
     fn note(&self, _index: usize) -> usize {
         0
     }
 
-    /// All are going to be waited for. Returns when one is done by itself, in nanoseconds. Whatever
-    /// does not hold is to be said here, or when it is tried: what follows must not unwind.
+    /// Called before all are waited for. Returns the time at which one is done by itself, in
+    /// nanoseconds. Preconditions are checked here, or when it is tried: what follows must not
+    /// unwind.
     fn prepare(&self) -> u64 {
         u64::MAX
     }
 
-    /// It has no state that the process knows, and so no moment that it shares with others (E1).
+    /// The process does not know its state, so there is no moment that it shares with others (E1).
     fn is_elsewhere(&self, _index: usize) -> bool {
         false
     }
 
-    /// The caller was served, with this note. False when that was no more than a hint, and all is
-    /// to be looked at again.
+    /// The caller was served, with this note. False if that was only a hint, and all are to be
+    /// tried again.
     fn finish(&self, index: usize, note: usize) -> bool;
 }
 
-/// None is preferred, over many looks at this set.
+/// An order in which none is preferred, over many looks at this list.
 #[inline]
 pub(crate) fn fair(alternatives: &impl Alternatives) -> LookOrder<'static> {
     let (len, key) = (alternatives.len(), |index| alternatives.key(index));
     LookOrder::fair(order::list_of(len, key), len, key)
 }
 
-/// Who only looks: what a wait ends with that has nothing, and no deadline.
+/// In place of a deadline: the caller only looks.
 const LOOK: Option<u64> = None;
 
-/// The first that can be served at once, of those that are tried one after the other.
+/// Tries one after the other. Returns the first that can be served at once.
 #[inline(always)]
 pub(crate) fn scan(alternatives: &impl Alternatives, order: LookOrder<'_>) -> Option<usize> {
     order
@@ -84,8 +85,8 @@ fn try_one(alternatives: &impl Alternatives, index: usize) -> bool {
     note.is_some_and(|note| alternatives.finish(index, note))
 }
 
-/// One that can be served at once; none if for a moment there was none (E1). Never waits, and is no
-/// point of cancellation.
+/// Returns one that can be served at once; none if there was a moment at which none could (E1).
+/// Never waits, and is no point of cancellation.
 #[inline(always)]
 pub(crate) fn try_any(alternatives: &impl Alternatives, order: LookOrder<'_>) -> Option<usize> {
     // A look at one is a moment by itself.
@@ -118,7 +119,7 @@ pub(crate) fn any(
     scan(alternatives, order).or_else(|| wait_apart(alternatives, order.first(), reason, deadline))
 }
 
-/// What is ready at once does not pay for a frame in which one can wait.
+/// Out of line, so that a caller that need not wait does not pay for the frame of a wait.
 #[inline(never)]
 fn wait_apart(
     alternatives: &impl Alternatives,
@@ -147,7 +148,7 @@ pub(crate) fn wait(
     })
 }
 
-/// Stands until it was more than a hint that ended it.
+/// Stands again and again, until it was more than a hint that ended it.
 #[inline(always)]
 fn until_sure(
     alternatives: &impl Alternatives,
@@ -173,8 +174,8 @@ fn scan_again(alternatives: &impl Alternatives, first: usize) -> Option<usize> {
     order::in_line(first, alternatives.len()).find(|index| try_one(alternatives, *index))
 }
 
-/// Waits for the lowest of those that are there at one moment (E2), until `deadline` at most; none
-/// for a look only, which is no point of cancellation then and does not wait.
+/// Waits for the lowest of those that are ready at one moment (E2), until `deadline` at most.
+/// Without a deadline it only looks: it does not wait, and is no point of cancellation.
 pub(crate) fn lowest(
     alternatives: &impl Alternatives,
     reason: &'static &'static str,
@@ -200,10 +201,10 @@ pub(crate) fn lowest(
     }
 }
 
-/// How it ended to stand in the queues of all.
+/// How standing in the queues of all ended.
 enum Stood {
     Served(usize),
-    /// All is to be looked at again.
+    /// All are to be tried again.
     Hint,
     Nothing,
 }
@@ -245,7 +246,7 @@ pub(crate) fn leave_all(alternatives: &impl Alternatives, served: &mut ClaimedLi
     }
 }
 
-/// False when the caller has claimed itself, for what was there.
+/// Enters all queues. False if the caller has claimed itself, for one that was ready.
 pub(crate) fn enter_all(
     alternatives: &impl Alternatives,
     first: usize,

@@ -6,10 +6,11 @@ use crate::rt::wait::{Place, SelectQueue};
 use std::cell::Cell;
 use std::marker::PhantomData;
 
-/// So many places need no memory but the stack.
+/// Up to so many places lie on the stack.
 const FEW: usize = 8;
 
-/// A list in a frame; `member` says of an index whose queue it is, and what is wanted of it.
+/// A list in a frame. `member` returns the queue of an index, and the note with which the caller
+/// enters it.
 pub(crate) struct List<'o, 'p, M> {
     member: M,
     places: &'p [Place],
@@ -41,7 +42,7 @@ pub(crate) fn with_list<'o, M: Fn(usize) -> (&'o dyn SelectQueue, usize), R>(
 }
 
 impl<M> List<'_, '_, M> {
-    /// How the member was served that the wait has ended with.
+    /// The note of the member with which the wait has ended.
     pub(crate) fn served(&self) -> usize {
         self.note.get()
     }

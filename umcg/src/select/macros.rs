@@ -1,11 +1,11 @@
 //! The macro.
 
-/// Waits for the first of some operations, and goes on with what came of it.
+/// Waits for the first of some operations, and goes on with its outcome.
 ///
 /// An arm is `pattern = operation => body`. With `default => body` as the last arm it does not
 /// wait. With `biased;` before the first arm, of those that are ready at once the first is
-/// preferred; otherwise none is. The operations are evaluated in their order, all of them, before
-/// anything is tried. A point of cancellation if it has to wait. Switches.
+/// preferred; otherwise none is. All operations are evaluated in their order, before any is tried.
+/// A point of cancellation if it has to wait. Switches.
 ///
 /// See [`select`](mod@crate::select) for operations.
 #[macro_export]

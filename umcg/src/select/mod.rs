@@ -1,14 +1,14 @@
-//! Waiting for whichever of many things comes first: over semaphores, tubes, locks, events, the
-//! ends of workers, times, file descriptors, and objects of one's own.
+//! Waiting for the first of many things: semaphores, tubes, locks, events, the ends of workers,
+//! times, file descriptors, and objects of the program's own.
 //!
-//! What is waited for is an *operation*:
+//! The things that are waited for are *operations*:
 //! [`Semaphore::acquiring`](crate::sync::Semaphore::acquiring), [`at`] and [`after`],
 //! [`readable`](crate::io::readable) and [`writable`](crate::io::writable), [`taking`], and so on.
-//! Exactly one of them is done, and the others are as if nobody had asked: nothing is taken and put
-//! back, nothing is lost when the wait is cancelled, no wake-up goes astray. The macro
-//! [`select!`](crate::select!) is for a few that are known when the program is written, [`Select`]
-//! for any number, and a [`Set`] for many that are waited for again and again. An operation keeps
-//! what it needs for its wait, and can be used again.
+//! Exactly one of them is done, and the others are as if they had never been asked for. Nothing is
+//! taken and put back, nothing is lost when the wait is cancelled, and no wake-up goes astray. The
+//! macro [`select!`](crate::select!) is for a few that are known when the program is written,
+//! [`Select`] for any number, and a [`Set`] for many that are waited for again and again. An
+//! operation has all the memory that its wait needs, and can be used again.
 //!
 //! ```
 //! use umcg::sync::Semaphore;
@@ -105,8 +105,8 @@ impl Select {
         engine::try_any(&set, self.order(&set)).or_else(|| set.due())
     }
 
-    /// Like [`Select::try_wait`], but they are looked at one after the other: for who is going to
-    /// wait if that finds nothing.
+    /// Like [`Select::try_wait`], but they are tried one after the other: for a caller that is
+    /// going to wait if none is ready.
     #[doc(hidden)]
     pub fn try_each(self, operations: &mut [impl Selectable]) -> Option<usize> {
         let set = Operations(operations);
@@ -132,7 +132,7 @@ impl Select {
         } else if self.site == 0 {
             engine::fair(set)
         } else {
-            // No object is asked what it is, which costs a call of each.
+            // The objects are not asked for their keys, which would cost a call of each.
             LookOrder::fair(
                 order::name_of(set.0.as_ptr().addr(), self.site),
                 set.len(),

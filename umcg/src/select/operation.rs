@@ -1,13 +1,13 @@
-//! What `select` waits for.
+//! The operations that `select` waits for.
 
 use crate::rt::time;
 use crate::rt::wait::{Place, SelectQueue};
 use std::time::{Duration, Instant};
 
-/// What the loop under `select` asks of an operation. Not for others to implement: what they have
-/// is a [`Waitable`](super::Waitable).
+/// The interface between an operation and the loop under `select`. Programs do not implement it;
+/// they implement [`Waitable`](super::Waitable).
 pub trait OperationParts {
-    /// Whose queue it waits in; none if nobody serves it but the clock.
+    /// The queue it waits in; none if only the clock serves it.
     #[doc(hidden)]
     fn queue(&self) -> Option<&dyn SelectQueue>;
 
@@ -15,7 +15,7 @@ pub trait OperationParts {
     #[doc(hidden)]
     fn place(&self) -> &Place;
 
-    /// What the queue is told. Does not unwind.
+    /// The note with which it enters the queue. Does not unwind.
     #[doc(hidden)]
     fn note(&self) -> usize {
         0
@@ -44,8 +44,8 @@ pub trait OperationParts {
         true
     }
 
-    /// It is going to be waited for, by a caller that stands nowhere yet: whatever does not hold is
-    /// to be said here. Returns the deadline.
+    /// Called before it is waited for, while the caller stands in no queue: checks preconditions.
+    /// Returns the deadline.
     #[doc(hidden)]
     fn prepare(&self) -> u64 {
         self.deadline()
@@ -57,7 +57,7 @@ pub trait Selectable: OperationParts {}
 
 impl<P: OperationParts + ?Sized> Selectable for P {}
 
-/// All but `may_stay`, of who only refers to an operation.
+/// All but `may_stay`, for a reference to an operation.
 macro_rules! passed_on {
     () => {
         #[inline]
@@ -100,7 +100,7 @@ macro_rules! passed_on {
 impl<P: OperationParts + ?Sized> OperationParts for &mut P {
     passed_on!();
 
-    /// What is borrowed may be moved when the borrow ends, whatever has become of the set.
+    /// A borrowed operation may be moved when the borrow ends, whatever has become of the set.
     #[inline]
     fn may_stay(&self) -> bool {
         false
@@ -117,12 +117,12 @@ impl<P: OperationParts + ?Sized> OperationParts for Box<P> {
     }
 }
 
-/// One whose result has a type.
+/// An operation whose result has a type.
 pub trait Operation: Selectable {
-    /// What comes of it.
+    /// The result.
     type Output;
 
-    /// What came of it, once it was selected.
+    /// The result, once it was selected.
     ///
     /// # Panics
     /// When it was not.

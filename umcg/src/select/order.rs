@@ -1,23 +1,23 @@
-//! In which order things are looked at of which the first that is ready is taken.
+//! The order in which a list is looked at, of which the first that is ready is taken.
 //!
-//! None is preferred. Of a [few](FEW) all orders come one after the other, as processors foretell
-//! what comes again and again; it goes on with a random one after each [`BLOCK`] of looks. So
-//! nothing that goes on in steps with the looks meets always the same order.
+//! None is preferred. For a [few](FEW) all orders come one after the other, because processors
+//! predict a pattern that repeats. After each [`BLOCK`] of looks the sequence goes on from a random
+//! order, so that a program in step with the looks does not always meet the same order.
 //!
-//! A look at more begins with the one that was taken last, and when that has been taken
-//! [`IN_A_ROW`] times, behind it. So each that is ready all the while is taken equally often,
-//! however many lie between them that are not. To begin with the next one each time would not do,
-//! as the one behind many that are not ready would be taken more often. And where all comes by one
-//! of them, as often happens, that one is the first that is looked at, nearly always.
+//! A look at more begins with the one that was taken last; and when that has been taken
+//! [`IN_A_ROW`] times, with the one behind it. So each one that is ready all the while is taken
+//! equally often, however many lie between them that are not ready. To begin with the next one each
+//! time would not do: the one behind many that are not ready would be taken more often. And where
+//! everything comes by one of them, as often happens, that one is nearly always looked at first.
 //!
-//! A [`Turn`] is where a sequence of looks is. A list has none of its own: it gets one of [`TURNS`]
-//! by its name. Lists that have to share a turn must not move it for each other: a list that is
-//! taken eight times where it is at the first would have another begin with the first for ever. So
-//! a turn belongs to one list at a time. Its state tells whose it is: of a few by the list's name,
-//! of more by the key of the one that is next (an address, as a rule). A look at any other list has
-//! a random order, in which each of two comes before the other equally often; one in [`PATIENCE`]
-//! of them gets the turn for its list, since the owner may be gone. That two threads look at one
-//! list by one turn at once does not matter.
+//! A [`Turn`] is the position in a sequence of looks. A list has none of its own: it gets one of
+//! [`TURNS`] by its name. Lists that share a turn must not move it for each other: a list that is
+//! taken eight times at its first would make another begin with its first for ever. So a turn
+//! belongs to one list at a time. Its state identifies that list: of a few by the list's name, of
+//! more by the key of the one that is next (an address, as a rule). A look at any other list has a
+//! random order, in which each of two comes before the other equally often. One in [`PATIENCE`] of
+//! such looks gets the turn for its list, since the owner may be gone. It does no harm that two
+//! threads look at one list by one turn at once.
 //!
 //! The random order of many is `first + n * step` modulo a power of two, with an odd step, without
 //! those beyond the list. Of two indices each is equally often before the other, as for each step
@@ -26,13 +26,13 @@
 use std::iter;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
-/// So often one of several that are ready is taken before the next has its turn.
+/// How often one of several that are ready is taken before the next has its turn.
 const IN_A_ROW: u64 = 8;
-/// Of so many each order is a first one and a direction.
+/// Up to so many, an order is a first one and a direction.
 const FEW: usize = 3;
-/// So many looks at a few go on from one random order.
+/// How many looks at a few go on from one random order.
 const BLOCK: u64 = 256;
-/// One look of so many at a list that does not have the turn gets it.
+/// One look in so many, at a list that does not have the turn, gets the turn.
 const PATIENCE: u64 = 16;
 
 /// Indices, each once.
@@ -42,7 +42,7 @@ pub(crate) struct LookOrder<'a> {
     step: usize,
     modulus: usize,
     len: usize,
-    /// Which is told of the one that is taken.
+    /// The turn to be told of the one that is taken.
     turn: Option<&'a Turn>,
 }
 
@@ -93,8 +93,9 @@ impl LookOrder<'_> {
             .filter(move |index| *index < self.len)
     }
 
-    /// The one that it begins with, for [`in_line`]: for who has looked at all of them in this
-    /// order, and goes through them once more. What comes in between comes by chance.
+    /// The one that it begins with, for [`in_line`]: for a caller that has looked at all of them in
+    /// this order, and goes through them once more. Anything that became ready in between did so by
+    /// chance.
     #[inline]
     pub(crate) fn first(self) -> usize {
         if self.first < self.len { self.first } else { 0 }
@@ -115,13 +116,12 @@ pub(crate) fn in_line(first: usize, len: usize) -> impl Iterator<Item = usize> {
     (first..len).chain(0..first)
 }
 
-/// Where a sequence of looks is.
+/// The position in a sequence of looks.
 #[derive(Debug)]
 pub(crate) struct Turn {
     /// Of a few: which order is next (32 bits), at the end of a block a multiple of [`BLOCK`]; and
-    /// of the list's name what tells it from others (32). Of more: the first of the next look (24
-    /// bits), how many more times it is to be taken (8), and of its key what tells it from others
-    /// (32).
+    /// a tag of the list's name (32). Of more: the first of the next look (24 bits), how many more
+    /// times it is to be taken (8), and a tag of its key (32).
     state: AtomicU64,
     /// How many random numbers there were.
     random: AtomicU64,
@@ -131,7 +131,7 @@ const ONCE: u64 = 1 << 24;
 const FIRST: u64 = ONCE - 1;
 const KEY: u64 = 1 << 32;
 
-/// Never 0, so that the state of a turn that nobody had is none of any.
+/// Never 0, so that the state of an unused turn belongs to no list.
 #[inline]
 fn tag(key: usize) -> u64 {
     ((key >> 3) as u64 | 1 << 31) & (KEY - 1)
@@ -154,7 +154,7 @@ impl Turn {
     /// One whose first look has a random order, another than that of the turn begun before.
     pub(crate) fn by_chance() -> Turn {
         static BEGUN: AtomicU64 = AtomicU64::new(0);
-        // Two of two threads may begin alike.
+        // The turns of two threads may begin alike.
         let begun = BEGUN.load(Relaxed);
         BEGUN.store(begun.wrapping_add(1), Relaxed);
         Turn {

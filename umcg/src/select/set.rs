@@ -13,17 +13,17 @@ use std::ptr::NonNull;
 const REASON: &&str = &"select";
 
 /// Operations of one type, which may be a `Box<dyn Operation<Output = T>>`, that are kept for many
-/// waits, as [`Select`](super::Select) does them: exactly one each time. They stay in the queues of
-/// their objects from one wait to the next, so that a wait costs what one or two operations cost,
-/// however many there are; but an object that was given something while nobody waited for the set
+/// waits. Each wait does exactly one of them, as with [`Select`](super::Select). They stay in the
+/// queues of their objects from one wait to the next, so a wait costs as much as one or two
+/// operations, however many there are. But an object that was given something between two waits
 /// makes the next wait look at all of them.
 ///
-/// In the order of a queue the set stands where it was put in, and that may be before its wait: so
-/// it may be served before one who came while nobody waited for it, once. Who wants the order of
-/// waits to the letter uses [`Select`](super::Select).
+/// In a queue's order the set stands where it was put in, which may be before its wait. So it may
+/// be served, once, before a waiter that came between two waits of the set. For a strict order of
+/// waits use [`Select`](super::Select).
 ///
-/// An operation can be got out for a while, by [`Set::get_mut`] and [`Set::outcome`]: what comes of
-/// it, and the next message to send.
+/// [`Set::get_mut`] and [`Set::outcome`] take an operation out for a while: for its result, and for
+/// the next message to send.
 ///
 /// ```
 /// use umcg::select::Set;
@@ -42,22 +42,22 @@ const REASON: &&str = &"select";
 /// assert_eq!(set.try_wait(), None);
 /// ```
 pub struct Set<O: Selectable> {
-    /// In memory of its own, as others look at it; by no reference that excludes them.
+    /// In memory of its own, because other threads look at it; never referred to by `&mut`.
     core: NonNull<SetCore<O>>,
     turn: Turn,
     is_biased: bool,
 }
 
-/// What is looked at through queues.
+/// The part of a set that is reached through queues.
 struct SetCore<O> {
     waiter: Waiter,
     operations: NonNull<[O]>,
     missing: Missing,
-    /// Some of those that were put in must not stay.
+    /// Some of the operations that were put in must not stay.
     has_guests: Cell<bool>,
 }
 
-/// Those whose places are in no queue, for certain. The others may be.
+/// The operations whose places are certainly in no queue. The places of the others may be in one.
 struct Missing {
     list: RefCell<Vec<usize>>,
     is_listed: Box<[Cell<bool>]>,
@@ -85,8 +85,8 @@ impl Missing {
         }
     }
 
-    /// Calls `enter` for each, but for those that it leaves out, until it says that it is enough.
-    /// What it has put in is not missing any more.
+    /// Calls `enter` for each that `leaves_out` does not leave out, until `enter` returns that it
+    /// is enough. Those that were put in are not missing any more.
     fn take(&self, leaves_out: impl Fn(usize) -> bool, mut enter: impl FnMut(usize) -> bool) {
         let mut list = self.list.borrow_mut();
         let mut rest = list.len();
@@ -107,8 +107,8 @@ impl Missing {
 }
 
 impl<O: Selectable> Set<O> {
-    /// None of those that are ready at once is preferred: over many waits of one set, and over the
-    /// first waits of many.
+    /// A set in which none of those that are ready at once is preferred: over many waits of one
+    /// set, and over the first waits of many sets.
     pub fn new(operations: impl IntoIterator<Item = O>) -> Set<O> {
         let operations: Box<[O]> = operations.into_iter().collect();
         let missing = Missing::all(operations.len());
@@ -154,7 +154,7 @@ impl<O: Selectable> Set<O> {
             .unwrap_or_else(|| unreachable!("a wait without a deadline was late"))
     }
 
-    /// Like [`Set::wait`], if one can be done at once; none if there was a moment at which none
+    /// Like [`Set::wait`], if one can be done at once. None if there was a moment at which none
     /// could. Never waits. (Descriptors, of which only the kernel knows, are looked at one after
     /// the other.)
     pub fn try_wait(&mut self) -> Option<usize> {
@@ -167,7 +167,7 @@ impl<O: Selectable> Set<O> {
         |deadline| self.wait_nanos(deadline)
     }
 
-    /// The operation with this index, which stands nowhere as long as it is borrowed.
+    /// The operation with this index, which stands in no queue while it is borrowed.
     ///
     /// # Panics
     /// When there is none with this index.
@@ -178,11 +178,11 @@ impl<O: Selectable> Set<O> {
             self.len()
         );
         self.core().take_out(index);
-        // SAFETY: it is in no queue, so nobody else looks at it; and the set is borrowed.
+        // SAFETY: it is in no queue, so no other thread looks at it; and the set is borrowed.
         unsafe { &mut *self.core().at(index) }
     }
 
-    /// What came of the operation that was selected.
+    /// The result of the operation that was selected.
     ///
     /// # Panics
     /// When it was not.
@@ -215,8 +215,8 @@ impl<O: Selectable> Set<O> {
     fn wait_until(&mut self, deadline: Option<u64>) -> Option<usize> {
         let core = self.core();
         loop {
-            // One that is missing is the one that was selected last: it is looked at when it is put
-            // in. Who only looks may not put it in.
+            // One missing operation is the one that was selected last: it is looked at when it is
+            // put in. A caller that only looks may not put it in.
             let looked_at = usize::from(deadline.is_some());
             if core.waiter.was_passed() || core.missing.len() > looked_at {
                 if let Some(index) = engine::scan(core, self.order()) {
@@ -243,13 +243,13 @@ impl<O: Selectable> FromIterator<O> for Set<O> {
 
 impl<O: Selectable> SetCore<O> {
     fn at(&self, index: usize) -> *mut O {
-        // SAFETY: within the operations, by those who call this.
+        // SAFETY: the callers pass an index within the operations.
         unsafe { self.operations.cast::<O>().add(index) }.as_ptr()
     }
 
     fn operation(&self, index: usize) -> &O {
         debug_assert!(index < self.operations.len());
-        // SAFETY: as long as a place is in a queue nobody has the operation to itself.
+        // SAFETY: while a place is in a queue there is no `&mut` to its operation.
         unsafe { &*self.at(index) }
     }
 
@@ -259,7 +259,7 @@ impl<O: Selectable> SetCore<O> {
         (0..self.operations.len()).find(|index| self.operation(*index).deadline() <= now)
     }
 
-    /// It was passed over: all leave, to be put in again (K2).
+    /// The set was passed over: all places leave, to be put in again (K2).
     #[cold]
     fn look_anew(&self) {
         self.waiter.look_anew();
@@ -281,8 +281,8 @@ impl<O: Selectable> SetCore<O> {
         self.missing.add(index);
     }
 
-    /// Waits if nothing is there. An error if the deadline has passed, or if there is none and for
-    /// a moment there was nothing.
+    /// Waits unless one can be done at once. An error if the deadline has passed; or, without a
+    /// deadline, if there was a moment at which none could be done.
     fn wait(&self, deadline: Option<u64>) -> Result<Option<usize>, ()> {
         let until = deadline.map(|deadline| engine::Alternatives::prepare(self).min(deadline));
         let taken = Cell::new(None);
@@ -303,7 +303,7 @@ impl<O: Selectable> SetCore<O> {
                 index
             }
             (None, Some(index)) => {
-                // Perhaps it stands there all the same.
+                // Its place may stand in the queue all the same.
                 self.take_out(index);
                 index
             }
@@ -313,7 +313,7 @@ impl<O: Selectable> SetCore<O> {
         Ok(self.operation(index).finish(note).then_some(index))
     }
 
-    /// Puts in those that are missing, until one can be served at once: returns that. Does not
+    /// Puts in those that are missing, until one can be served at once. Returns that one. Does not
     /// unwind.
     fn enter_missing(&self, served: &mut ClaimedList, looks: bool) -> Option<usize> {
         let mut taken = None;

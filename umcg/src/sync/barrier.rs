@@ -83,7 +83,7 @@ impl Barrier {
             let mut arrivals = self.arrivals.lock();
             if arrivals.count + 1 < self.parties {
                 arrivals.count += 1;
-                // SAFETY: who waits leaves the queue before the place ends.
+                // SAFETY: the waiter leaves the queue before the place ends.
                 unsafe { arrivals.places.push(single.place(LED), false) };
                 return None;
             }

@@ -176,7 +176,7 @@ impl Condvar {
         let waits = |(): &mut ()| {
             wait::one(self, REASON, deadline, |single, served| {
                 let places = self.places.lock();
-                // SAFETY: who waits leaves the queue before the place ends.
+                // SAFETY: the waiter leaves the queue before the place ends.
                 unsafe { places.push(single.place(0), false) };
                 self.has_waiters.store(true, Relaxed);
                 drop(places);

@@ -395,7 +395,7 @@ unsafe impl<P: Policy> Joint for Gate<P> {
 impl<P: Policy> Drop for Gate<P> {
     fn drop(&mut self) {
         debug_assert!(
-            self.places.has_nobody(),
+            self.places.has_no_waiter(),
             "{}: dropped while somebody waits for it",
             P::REASON
         );

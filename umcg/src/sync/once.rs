@@ -172,7 +172,7 @@ impl Once {
                 }
                 _ => {}
             }
-            // SAFETY: who waits leaves the queue before the place ends.
+            // SAFETY: the waiter leaves the queue before the place ends.
             unsafe { places.push(single.place(what), false) };
             None
         })

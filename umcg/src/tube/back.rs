@@ -73,7 +73,7 @@ impl<L: Layout> LockedCore<'_, L> {
     #[cold]
     unsafe fn push_first_put_back(&mut self, from: *const u8) -> bool {
         let senders = &self.core.senders;
-        let mut next = senders.first().filter(|place| place.is_of_nobody());
+        let mut next = senders.first().filter(|place| place.is_ownerless());
         let Some(mut last) = next.map(message_at) else {
             return false;
         };
@@ -82,7 +82,7 @@ impl<L: Layout> LockedCore<'_, L> {
         unsafe { self.push(last) };
         while let Some(place) = next
             .and_then(|place| senders.after(place))
-            .filter(|place| place.is_of_nobody())
+            .filter(|place| place.is_ownerless())
         {
             // SAFETY: likewise; what was in `last` was copied away.
             unsafe { self.core.copy(message_at(place), last) };

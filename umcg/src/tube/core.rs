@@ -276,7 +276,7 @@ impl<L: Layout> Core<L> {
     pub(crate) fn close(&self, served: &mut ClaimedList) {
         let mut locked = self.lock();
         for queue in [&self.receivers, &self.senders] {
-            while let Some(claimed) = queue.claim_where(|place| !place.is_of_nobody()) {
+            while let Some(claimed) = queue.claim_where(|place| !place.is_ownerless()) {
                 claimed.place().note.set(NO_MORE);
                 served.push(claimed);
             }
@@ -413,7 +413,7 @@ impl<L: Layout> Drop for Core<L> {
     /// What is in it is its owner's affair.
     fn drop(&mut self) {
         debug_assert!(
-            self.receivers.has_nobody() && self.senders.has_nobody(),
+            self.receivers.has_no_waiter() && self.senders.has_no_waiter(),
             "a tube is dropped while somebody waits for it"
         );
         if let Some(memory) = self

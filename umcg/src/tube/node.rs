@@ -116,7 +116,7 @@ impl<T> FutureNode<T> {
         loop {
             let mut locked = tube.core.lock();
             if self.stage.get() != Stage::Waiting {
-                if !self.receives || tube.nobody_is_being_served() {
+                if !self.receives || tube.no_receiver_is_claimed() {
                     return Some(locked);
                 }
             } else if queue.remove(&self.place) {
@@ -133,7 +133,7 @@ impl<T> FutureNode<T> {
 
     /// Whether it was served with a message.
     fn has_message(&self) -> bool {
-        self.receives && !self.place.is_of_nobody() && self.place.note.get() != NO_MORE
+        self.receives && !self.place.is_ownerless() && self.place.note.get() != NO_MORE
     }
 
     /// Exchanges the messages of two that have one.
@@ -207,7 +207,7 @@ impl<T> TubeState<T> {
             calls.to_call.remove(place);
             // SAFETY: the lock is the caller's.
             let node = unsafe { FutureNode::of(place) }?;
-            if place.is_of_nobody() {
+            if place.is_ownerless() {
                 return Some(FutureCall::Free(node));
             }
             // SAFETY: it stays as long as it is in a list (F2).
@@ -225,7 +225,7 @@ impl<T> TubeState<T> {
     }
 
     /// Whether no future that receives is claimed and not served yet. The caller has the lock.
-    fn nobody_is_being_served(&self) -> bool {
+    fn no_receiver_is_claimed(&self) -> bool {
         let receivers = &self.core.receivers;
         let queued = successors(receivers.first(), |place| receivers.after(place));
         self.calls.waiting.get() == queued.filter(|place| place.is_called()).count()
@@ -240,7 +240,7 @@ impl<T> TubeState<T> {
 impl Calls {
     /// One more that is WAITING, or one less. The caller has the lock.
     fn count<T>(&self, node: &FutureNode<T>, more: isize) {
-        if node.receives && !node.place.is_of_nobody() {
+        if node.receives && !node.place.is_ownerless() {
             self.waiting
                 .set(self.waiting.get().wrapping_add_signed(more));
         }

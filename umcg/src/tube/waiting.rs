@@ -127,7 +127,7 @@ impl<L: Layout> Core<L> {
             match unsafe { self.give(from, served) } {
                 Ok(note) => Some(note),
                 Err(locked) => {
-                    // SAFETY: who waits leaves the queue before the place ends.
+                    // SAFETY: the waiter leaves the queue before the place ends.
                     unsafe { locked.enter_senders(single.place(from.expose_provenance())) };
                     None
                 }
@@ -358,7 +358,7 @@ unsafe impl<L: Layout> SelectQueue for Sending<L> {
         };
         let is_closed = locked.word & CLOSED != 0;
         if !is_closed && !has_room && core.receivers.find(may_be_for).is_none() {
-            // SAFETY: who waits leaves the queue before the place ends.
+            // SAFETY: the waiter leaves the queue before the place ends.
             return unsafe { locked.enter_senders(place) };
         }
         if !claim() {
@@ -416,7 +416,7 @@ unsafe impl<L: Layout> SelectQueue for Receiving<L> {
         let has_message = locked.len() > 0;
         let is_closed = locked.word & CLOSED != 0;
         if !has_message && !is_closed && core.senders.find(may_be_from).is_none() {
-            // SAFETY: who waits leaves the queue before the place ends.
+            // SAFETY: the waiter leaves the queue before the place ends.
             return unsafe { locked.enter_receivers(place) };
         }
         if !claim() {

@@ -11,13 +11,13 @@
 //! `called` runs where waiters are resumed: not under a lock. It must neither wait nor switch, nor
 //! run code of the program.
 
-use super::{Handle, Place, Queued, Waiter, Who};
+use super::{Handle, Place, Queued, Waiter, WaiterKind};
 
 impl Waiter {
     /// A waiter whose owner is called.
     pub(crate) fn to_be_called() -> Waiter {
         let waiter = Waiter::new(Handle::current().task(), false, u64::MAX, true);
-        waiter.who.set(Who::Owner);
+        waiter.kind.set(WaiterKind::Called);
         waiter
     }
 
@@ -36,7 +36,7 @@ impl Waiter {
     /// From here on it has no owner: the message that it stands there with is to be taken, whatever
     /// becomes of the queue.
     pub(crate) fn disown(&self) {
-        self.who.set(Who::Nobody);
+        self.kind.set(WaiterKind::Ownerless);
     }
 
     pub(super) fn call(&self) {
@@ -50,12 +50,12 @@ impl Waiter {
 impl Place {
     /// Whether the owner of the waiter is called. The caller holds the queue's lock.
     pub(crate) fn is_called(&self) -> bool {
-        self.waiter().who.get() == Who::Owner
+        self.waiter().kind.get() == WaiterKind::Called
     }
 
     /// Whether the waiter here has no owner. Likewise.
-    pub(crate) fn is_of_nobody(&self) -> bool {
-        self.waiter().who.get() == Who::Nobody
+    pub(crate) fn is_ownerless(&self) -> bool {
+        self.waiter().kind.get() == WaiterKind::Ownerless
     }
 
     /// The object of a waiter that is called. The caller holds the lock of the queue in which it

@@ -21,7 +21,7 @@
 //! A kept waiter keeps the place in the queue's order at which it was put in, though it did not
 //! wait all the time. It may be served before a waiter that came while it was idle.
 
-use super::{Caller, ClaimedList, REVOKED, WAITING, WaitEnd, Waiter, Who, cancel, deadline};
+use super::{Caller, ClaimedList, REVOKED, WAITING, WaitEnd, Waiter, WaiterKind, cancel, deadline};
 use crate::rt::base::sync::Ordering::*;
 use std::mem::MaybeUninit;
 
@@ -43,7 +43,7 @@ impl Waiter {
     fn renew(&self, caller: &Caller, deadline: Option<u64>) {
         let task = caller.task();
         self.task.set(task);
-        self.who.set(Who::of(caller.0.is_some()));
+        self.kind.set(WaiterKind::of(caller.0.is_some()));
         self.may_be_cut
             .set(deadline.is_some() && cancel::may_be_cut(task));
         self.deadline.set(deadline.unwrap_or(u64::MAX));

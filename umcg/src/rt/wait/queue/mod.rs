@@ -132,21 +132,21 @@ pub(crate) enum WaitEnd {
     Revoked,
 }
 
-/// The party that goes on when a waiter was served.
+/// Tells what is resumed when a waiter was served.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Who {
+enum WaiterKind {
     Thread,
     Worker,
     /// Its owner is [called].
-    Owner,
+    Called,
     /// Likewise, and no owner is left to learn that it was not served.
-    Nobody,
+    Ownerless,
 }
 
 /// One wait. Pinned to its frame as long as it stands in any queue.
 pub(crate) struct Waiter {
     task: Cell<&'static Task>,
-    who: Cell<Who>,
+    kind: Cell<WaiterKind>,
     /// The worker may be asked to end: it is not unwinding already.
     may_be_cut: Cell<bool>,
     is_kept: bool,
@@ -164,10 +164,10 @@ pub(crate) struct Waiter {
 /// The caller has claimed or revoked the waiter, and does this once.
 #[inline(always)]
 unsafe fn resume(waiter: *const Waiter, local: Option<&ServerState>) {
-    // SAFETY: it goes on only by what comes below.
+    // SAFETY: it is resumed only below.
     let waiter = unsafe { &*waiter };
     let task = waiter.task.get();
-    if waiter.who.get() != Who::Worker {
+    if waiter.kind.get() != WaiterKind::Worker {
         return wake(waiter, task);
     }
     let mut looks = 0;
@@ -192,16 +192,20 @@ unsafe fn resume(waiter: *const Waiter, local: Option<&ServerState>) {
 /// Wakes a thread that was served, or calls the owner of the waiter.
 #[cold]
 fn wake(waiter: &Waiter, task: &'static Task) {
-    if waiter.who.get() != Who::Thread {
+    if waiter.kind.get() != WaiterKind::Thread {
         return waiter.call();
     }
     thread::wake(task);
 }
 
-impl Who {
+impl WaiterKind {
     #[inline(always)]
-    fn of(is_worker: bool) -> Who {
-        if is_worker { Who::Worker } else { Who::Thread }
+    fn of(is_worker: bool) -> WaiterKind {
+        if is_worker {
+            WaiterKind::Worker
+        } else {
+            WaiterKind::Thread
+        }
     }
 }
 
@@ -210,7 +214,7 @@ impl Waiter {
     fn new(task: &'static Task, is_worker: bool, deadline: u64, to_the_end: bool) -> Waiter {
         Waiter {
             task: Cell::new(task),
-            who: Cell::new(Who::of(is_worker)),
+            kind: Cell::new(WaiterKind::of(is_worker)),
             may_be_cut: Cell::new(!to_the_end && cancel::may_be_cut(task)),
             is_kept: false,
             claim: AtomicU32::new(WAITING),
@@ -237,7 +241,8 @@ impl Waiter {
 
     /// Whether no worker or thread waits by it now, and it is in no frame.
     fn may_be_forgotten(&self) -> bool {
-        matches!(self.who.get(), Who::Owner | Who::Nobody) || (self.is_kept && self.is_claimed())
+        matches!(self.kind.get(), WaiterKind::Called | WaiterKind::Ownerless)
+            || (self.is_kept && self.is_claimed())
     }
 
     /// The waiter claims itself for the place with this index, where it can be served already.

@@ -109,7 +109,7 @@ impl Places {
     /// Whether no worker or thread waits in it. Places that are there all the same were forgotten,
     /// by a set or a future, and lie in memory that stays.
     #[cold]
-    pub(crate) fn has_nobody(&self) -> bool {
+    pub(crate) fn has_no_waiter(&self) -> bool {
         // SAFETY: a waiter that stands in a queue lives until it has left it.
         self.find(|place| !unsafe { &*place.waiter.get() }.may_be_forgotten())
             .is_none()
