@@ -11,11 +11,11 @@ use crate::select::order::{self, LookOrder};
 const REASON: &&str = &"altsems";
 
 /// Takes a wakeup from one of the semaphores, which may be in the list more than once, and returns
-/// its index; waits until there is one. The others are left as they are. Fair: none of those that
-/// have wakeups is preferred. A point of cancellation if it has to wait. Switches.
+/// its index; waits until there is one. The others are not changed. Fair: none of those that have
+/// wakeups is preferred. A point of cancellation if it has to wait. Switches.
 ///
 /// # Errors
-/// [`Closed`]: the semaphore that it came to was closed.
+/// [`Closed`]: one of the semaphores is closed, and was chosen.
 ///
 /// # Panics
 /// When the list is empty: it would wait for ever.
@@ -40,7 +40,7 @@ timed! {
 /// which none had one. Never waits.
 ///
 /// # Errors
-/// [`TryAcquireError`]; that one is closed is said only if none of the others has anything.
+/// [`TryAcquireError`]; `Closed` only if none of the others has a wakeup.
 pub fn try_acquire_any(semaphores: &[&Semaphore]) -> Result<usize, TryAcquireError> {
     let order = fair(semaphores);
     let tried = scan(semaphores, order);
@@ -110,7 +110,7 @@ pub(crate) fn any(semaphores: &[&Semaphore], deadline: u64) -> Result<usize, Acq
     )
 }
 
-/// One wakeup of each is wanted.
+/// The queue of each, and its note: one wakeup is wanted.
 fn member<'a>(semaphores: &'a [&Semaphore]) -> impl Fn(usize) -> (&'a dyn SelectQueue, usize) {
     |index| (semaphores[index].gate(), 1)
 }

@@ -8,10 +8,10 @@ use std::fmt;
 
 const REASON: &&str = &"barrier";
 
-/// Lets nobody through before a number of workers or threads have come; then all of them, and it
-/// begins anew.
+/// Holds back workers and threads until a number of them have come. Then it lets all of them
+/// through, and begins anew.
 ///
-/// A wait that is cancelled or late has not come. Not for signal handlers.
+/// A wait that is cancelled, or ended by its deadline, does not count. Not for signal handlers.
 ///
 /// ```
 /// let barrier = umcg::sync::Barrier::new(3);
@@ -30,27 +30,27 @@ pub struct Barrier {
 #[derive(Default)]
 struct Arrivals {
     places: Places,
-    /// How many there are.
+    /// The number of waiters.
     count: u32,
 }
 
-/// Of those that a barrier lets through together one is the leader: who came last.
+/// Of the callers that a barrier lets through together, the last to come is the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BarrierWaitResult(bool);
 
 impl BarrierWaitResult {
-    /// Whether it is the caller.
+    /// Whether the caller is the leader.
     pub fn is_leader(&self) -> bool {
         self.0
     }
 }
 
-/// In a place's note, and what the leader says.
+/// In a place's note, and the result of the leader's own wait.
 const LED: usize = 0;
 const LEADER: usize = 1;
 
 impl Barrier {
-    /// For so many; 0 is as 1.
+    /// A barrier for so many; 0 means 1.
     pub const fn new(parties: u32) -> Barrier {
         Barrier {
             arrivals: Spin::new(Arrivals {
@@ -61,8 +61,8 @@ impl Barrier {
         }
     }
 
-    /// Waits until all have come. What each did before is seen by all after. A point of
-    /// cancellation if it has to wait. Switches.
+    /// Waits until all have come. Everything that each did before the wait is seen by all after it.
+    /// A point of cancellation if it has to wait. Switches.
     pub fn wait(&self) -> BarrierWaitResult {
         // Without a deadline it returns when all have come.
         self.wait_until(u64::MAX)
@@ -72,7 +72,7 @@ impl Barrier {
     timed! {
         "Barrier::wait";
         /// # Errors
-        /// [`Elapsed`]: the caller is not among those that have come.
+        /// [`Elapsed`]: the caller does not count among those that have come.
         pub fn wait_deadline, wait_timeout(&self) -> Result<BarrierWaitResult, Elapsed>;
         |deadline| self.wait_until(deadline)
     }

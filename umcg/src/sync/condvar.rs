@@ -1,17 +1,17 @@
 //! Condition variables.
 //!
-//! - V1: who waits stands in the queue before it unlocks the mutex. So who changes what it waits
-//!   for, under that mutex, finds it there; and a look at `has_waiters` is enough, as the mutex
-//!   comes between.
-//! - V2: who was notified has been, whatever else happens to it then: a deadline or an abort that
-//!   comes later does not take the notification away, nor does it go astray. One that comes before
-//!   takes the waiter out of the queue, and the notification goes to the next.
-//! - V3: the wait ends with the mutex, also when it unwinds. To lock it again is no point of
+//! - V1: a waiter stands in the queue before it unlocks the mutex. So a thread that changes the
+//!   condition under that mutex finds the waiter there. A look at `has_waiters` is enough, because
+//!   the mutex comes between.
+//! - V2: a waiter that was notified stays notified, whatever else happens to it. A deadline or an
+//!   abort that comes later does not take the notification away, nor does that go astray. One that
+//!   comes before takes the waiter out of the queue, and the notification goes to the next waiter.
+//! - V3: the wait ends with the mutex locked, also when it unwinds. To lock it again is no point of
 //!   cancellation.
 //!
-//! Not chosen: who is notified while somebody has the mutex could be put into the mutex's queue at
-//! once, without waking. That takes two locks together, and a waiter that can be revoked in the one
-//! queue and not in the other; what it saves is a hop of a worker.
+//! Not chosen: to move a waiter that is notified while the mutex is held into the mutex's queue at
+//! once, without waking it. That takes two locks together, and a waiter that can be revoked in the
+//! one queue and not in the other. It would save a hop of a worker.
 
 use super::mutex::{self, MutexGuard, RawMutex};
 use crate::rt::last;
@@ -29,21 +29,21 @@ const REASON: &&str = &"condvar";
 pub struct WaitTimeoutResult(bool);
 
 impl WaitTimeoutResult {
-    /// False if it was notified; or, for those that wait while something is so, if that is so no
-    /// longer.
+    /// True if the time had passed. False if the caller was notified; or, for a wait with a
+    /// condition, if the condition no longer holds.
     pub fn timed_out(self) -> bool {
         self.0
     }
 }
 
-/// Waits, with a [`Mutex`](super::Mutex) unlocked meanwhile, until somebody says that something has
-/// changed.
+/// Waits, with a [`Mutex`](super::Mutex) unlocked meanwhile, until another worker or thread
+/// notifies it of a change.
 ///
-/// [`notify_one`](Condvar::notify_one) wakes who waits longest. A wait ends when it was notified,
-/// when its time has passed, or by unwinding; never without a reason. Still, what was waited for
-/// may be gone by then, as others may lock the mutex before: [`wait_while`](Condvar::wait_while)
-/// looks again. A worker that is aborted while it waits locks the mutex again before it unwinds, so
-/// that its guard is what it seems to be.
+/// [`notify_one`](Condvar::notify_one) wakes the longest waiter. A wait ends when it was notified,
+/// when its time has passed, or by unwinding; never without a reason. Still, the condition may no
+/// longer hold by then, because others may lock the mutex before:
+/// [`wait_while`](Condvar::wait_while) checks it again. A worker that is aborted while it waits
+/// locks the mutex again before it unwinds, so that its guard is valid.
 ///
 /// One condition variable may be used with many mutexes. Not for signal handlers.
 ///
@@ -110,13 +110,13 @@ impl Condvar {
         |deadline| self.wait_while_until(guard, condition, deadline)
     }
 
-    /// Wakes who waits longest. False if nobody waits. Does not switch.
+    /// Wakes the longest waiter. False if there is none. Does not switch.
     #[inline]
     pub fn notify_one(&self) -> bool {
         self.has_waiters.load(Relaxed) && self.notify(1) == 1
     }
 
-    /// Wakes all that wait, in their order. Returns how many they were. Does not switch.
+    /// Wakes all waiters, in their order. Returns how many they were. Does not switch.
     #[inline]
     pub fn notify_all(&self) -> usize {
         if self.has_waiters.load(Relaxed) {
@@ -149,8 +149,8 @@ impl Condvar {
         guard: &mut MutexGuard<'_, T>,
         deadline: u64,
     ) -> WaitTimeoutResult {
-        // SAFETY: the guard is borrowed mutably, so that nobody has the value while the mutex is
-        // unlocked.
+        // SAFETY: the guard is borrowed mutably, so there is no reference to the value while the
+        // mutex is unlocked.
         WaitTimeoutResult(!unsafe { self.wait_raw(mutex::raw(MutexGuard::mutex(guard)), deadline) })
     }
 
@@ -171,7 +171,7 @@ impl Condvar {
     /// False when the deadline has passed.
     ///
     /// # Safety
-    /// The caller has locked the mutex, and nobody touches what is in there meanwhile.
+    /// The caller has locked the mutex, and no reference to its value is used meanwhile.
     pub(super) unsafe fn wait_raw(&self, mutex: &RawMutex, deadline: u64) -> bool {
         let waits = |(): &mut ()| {
             wait::one(self, REASON, deadline, |single, served| {
@@ -180,7 +180,7 @@ impl Condvar {
                 unsafe { places.push(single.place(0), false) };
                 self.has_waiters.store(true, Relaxed);
                 drop(places);
-                // SAFETY: the caller has locked it, and has no other lock any more.
+                // SAFETY: the caller has locked it, and holds no other lock any more.
                 unsafe { mutex.unlock_by(served) };
                 None
             })

@@ -1,4 +1,4 @@
-//! Events: something has happened, and those that wait for it go on.
+//! Events: something has happened, and its waiters go on.
 //!
 //! # The word
 //!
@@ -27,10 +27,10 @@ const MANUAL: u64 = 1 << 2;
 
 /// Something that has happened, or not: [`wait`](Event::wait) waits until it has.
 ///
-/// One that is reset *by hand* stays set, and lets everybody through, until
-/// [`reset`](Event::reset). One that is reset *automatically* lets one through for each
-/// [`set`](Event::set), the longest waiter; if nobody waits it stays set for the next, and setting
-/// it again adds nothing. That is what sets it apart from a [`Semaphore`](super::Semaphore).
+/// One that is reset *by hand* stays set, and lets every waiter through, until
+/// [`reset`](Event::reset). One that is reset *automatically* lets one waiter through for each
+/// [`set`](Event::set), the longest. If there is no waiter it stays set for the next, and setting
+/// it again adds nothing. That sets it apart from a [`Semaphore`](super::Semaphore).
 ///
 /// These are the events of Windows (`CreateEvent`), with `pulse`. Not for signal handlers.
 ///
@@ -81,8 +81,8 @@ impl Event {
         }
     }
 
-    /// Waits until it is set; what was done before it was set is seen. A point of cancellation if
-    /// it has to wait; a wait that is cancelled has taken nothing. Switches.
+    /// Waits until it is set. Everything that was done before it was set is seen. A point of
+    /// cancellation if it has to wait; a wait that is cancelled has taken nothing. Switches.
     #[inline]
     pub fn wait(&self) {
         if !self.try_wait() {
@@ -90,7 +90,7 @@ impl Event {
         }
     }
 
-    /// Like [`Event::wait`], if it is set. Never waits.
+    /// Like [`Event::wait`], if it is set; false if not. Never waits.
     #[inline]
     pub fn try_wait(&self) -> bool {
         self.gate.try_pass(0).is_some()
@@ -125,21 +125,22 @@ impl Event {
     /// Sets it. Does not switch.
     #[inline]
     pub fn set(&self) {
-        // Also if it is set: a later waiter then sees what was done before this call.
+        // Written also if it is set already: a later waiter then sees everything done before this
+        // call.
         let _ = self
             .gate
             .give(self.gate.word.load(), |word| Some(word | SET));
     }
 
-    /// Sets it for those that wait at this moment, all of them or, if it is reset automatically,
-    /// the first; then it is not set. Does not switch.
+    /// Sets it for the waiters of this moment: all of them or, if it is reset automatically, the
+    /// first. Afterwards it is not set. Does not switch.
     pub fn pulse(&self) {
         wait::undisturbed(|served| {
             let _ = self.gate.give_within(&|word| Some(word | SET), SET, served);
         });
     }
 
-    /// Undoes a [`set`](Event::set). Whether there was one.
+    /// Undoes a [`set`](Event::set). Returns whether it was set.
     pub fn reset(&self) -> bool {
         let word = &self.gate.word;
         word.take_while(word.load(), |word| (word & SET != 0).then_some(word & !SET))
@@ -151,8 +152,7 @@ impl Event {
         self.gate.word.load() & SET != 0
     }
 
-    /// False when the deadline has passed.
-    /// Where one waits for it beside others.
+    /// The gate, for waits beside others.
     pub(crate) fn gate(&self) -> &Gate<Happened> {
         &self.gate
     }

@@ -1,7 +1,8 @@
-//! What the C interface needs of this module beside what users have; nothing else should use it.
+//! The parts of this module that the C interface needs, beside the public ones. Nothing else should
+//! use them.
 //!
 //! In C there are no guards, and objects are parts of the caller's data, with initialisers in the
-//! header: so it has to do with what is below guards, and where fields are.
+//! header. So the C interface works below the guards, and knows the offsets of fields.
 
 use super::any;
 use super::barrier::Barrier;
@@ -21,7 +22,7 @@ use std::mem::offset_of;
 /// For the operations of `RawMutex` and `RawRwLock`.
 pub use ::lock_api;
 
-/// Where a mutex has whether it is fair, and a barrier its number.
+/// The offsets of a mutex's fairness, and of a barrier's number.
 pub const MUTEX_IS_FAIR: usize = mutex::IS_FAIR;
 pub const BARRIER_PARTIES: usize = offset_of!(Barrier, parties);
 
@@ -34,8 +35,8 @@ pub unsafe fn wait(condvar: &Condvar, mutex: &RawMutex, deadline: Option<u64>) -
     unsafe { condvar.wait_raw(mutex, deadline.unwrap_or(u64::MAX)) }
 }
 
-/// [`try_acquire_any`](super::try_acquire_any), but one after the other: for who is going to wait
-/// if that finds nothing.
+/// [`try_acquire_any`](super::try_acquire_any), but one after the other: for a caller that is going
+/// to wait if that finds nothing.
 ///
 /// # Errors
 /// [`TryAcquireError`].
@@ -43,17 +44,17 @@ pub fn try_each(semaphores: &[&Semaphore]) -> Result<usize, TryAcquireError> {
     any::scan(semaphores, any::fair(semaphores))
 }
 
-/// Whether somebody has locked it to read; who may upgrade does not count.
+/// Whether there are plain readers; the upgradable lock does not count.
 pub fn has_readers(lock: &RawRwLock) -> bool {
     lock.has_readers()
 }
 
-/// Whether somebody has locked it to read and, perhaps, upgrade.
+/// Whether the upgradable lock is held.
 pub fn has_upgradable(lock: &RawRwLock) -> bool {
     lock.has_upgradable()
 }
 
-/// The right to do what is done once. If it is dropped it was not done.
+/// The right to do the action of a `Once`. If it is dropped the action was not done.
 #[must_use = "dropped at once it was not done"]
 pub struct Begun<'a>(OnceRun<'a>);
 
@@ -69,7 +70,7 @@ pub fn begin(once: &Once) -> Option<Begun<'_>> {
     once.begin().map(Begun)
 }
 
-/// The same if nobody does it now, and nobody has. Never waits.
+/// The same if it is not being done now, and was not done. Never waits.
 pub fn try_begin(once: &Once) -> Option<Begun<'_>> {
     once.try_begin().map(Begun)
 }
@@ -89,7 +90,7 @@ pub fn done(group: &WaitGroup) -> bool {
     group.try_done()
 }
 
-/// Whether there is nothing to do; what was done is seen then.
+/// Whether there is nothing to do. If so, everything that was done is seen.
 pub fn is_done(group: &WaitGroup) -> bool {
     group.is_done()
 }
@@ -104,7 +105,7 @@ impl ObjectParts for RawMutex {
     }
 }
 
-/// Locks a mutex, when it is selected. Who has selected it unlocks it.
+/// Locks a mutex, when it is selected. The caller that has selected it unlocks it.
 #[derive(Debug)]
 pub struct Locking<'a> {
     mutex: &'a RawMutex,

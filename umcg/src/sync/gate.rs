@@ -1,8 +1,8 @@
-//! Gates: a word that says how many may pass, and the queue of the waiters that may not pass yet.
+//! Gates: a word that says how many may pass, and a queue of the waiters that may not pass yet.
 //!
 //! Events, semaphores, mutexes, read-write locks, wait groups and the objects of NT are gates. The
 //! [`Policy`] of each says when a caller passes and when a waiter does; its fast paths change the
-//! word by one compare-and-swap. Everything that has to do with the queue is here, once.
+//! word by one compare-and-swap. All code for the queue is here, once.
 //!
 //! # The word
 //!
@@ -22,7 +22,8 @@
 //!   served then, too.
 //! - G4: a barging policy does not hand over at once. It tells the first waiter to try (WOKEN: one
 //!   was told, and has not tried yet), and callers may pass before that waiter does. A waiter is
-//!   told [`TRIES`] times; then it is handed its turn. So is one that waits for other things too.
+//!   told [`TRIES`] times; then it is handed its turn. A waiter that waits for other things too is
+//!   handed its turn at once.
 //! - G5: an operation touches the gate until it has unlocked it, and not any more. So a waiter that
 //!   was served may drop it.
 
@@ -33,22 +34,22 @@ use crate::rt::word::Word;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// How a waiter passed, if the policy has nothing else to say. In the note of its place.
+/// In the note of its place: the waiter passed, and the policy has no other answer.
 pub(crate) const SERVED: usize = 0;
 /// The waiter is told to try.
 pub(crate) const TRY: usize = usize::MAX;
 /// The gate was closed.
 pub(crate) const NO_MORE: usize = usize::MAX - 1;
 
-/// In what a waiter wants: it may be told to try.
+/// In the want of a waiter: it may be told to try.
 pub(crate) const PATIENT: usize = 1 << 32;
 
-/// How often a waiter tries in vain.
+/// How often a waiter is told to try in vain, before it is handed its turn.
 const TRIES: u32 = 8;
 
-/// When callers and waiters pass. What they want is a number whose meaning is the policy's.
+/// Says when callers and waiters pass. A *want* is a number whose meaning is the policy's.
 pub(crate) trait Policy {
-    /// What waiters wait for, in dumps.
+    /// The name of the wait, in dumps.
     const REASON: &'static &'static str;
     /// In the word: plain places stand in the queue.
     const WAITERS: u64;
@@ -57,11 +58,11 @@ pub(crate) trait Policy {
     /// A waiter that may not pass holds up those behind it.
     const IN_ORDER: bool = true;
 
-    /// The word after a caller has passed that comes now, and how it passed. None if it has to
-    /// wait.
+    /// For a caller that comes now: the word after it has passed, and how it passed. None if it has
+    /// to wait.
     fn pass(&self, word: u64, want: usize) -> Option<(u64, usize)>;
 
-    /// The same for a waiter in the queue that nobody before it holds up.
+    /// The same for a waiter in the queue that no waiter before it holds up.
     #[inline(always)]
     fn admit(&self, word: u64, want: usize) -> Option<(u64, usize)> {
         self.pass(word, want)
@@ -73,7 +74,7 @@ pub(crate) trait Policy {
         false
     }
 
-    /// Whether a waiter that goes on has passed. If not it has to try.
+    /// True if a woken waiter has passed. If not it has to try.
     #[inline(always)]
     fn hands_over(&self) -> bool {
         true
@@ -88,9 +89,9 @@ pub(crate) trait Policy {
 /// How long to wait.
 #[derive(Clone, Copy)]
 pub(crate) enum Until {
-    /// It is no point of cancellation.
+    /// Without a deadline, and no point of cancellation.
     TheEnd,
-    /// It is one. In nanoseconds; `u64::MAX` for no deadline.
+    /// A point of cancellation. The deadline is in nanoseconds; `u64::MAX` for none.
     Deadline(u64),
 }
 
@@ -201,9 +202,9 @@ impl<P: Policy> Gate<P> {
         None
     }
 
-    /// Changes the word by `step`, if there is one, and serves the waiters that may pass then.
-    /// Begins with `word`, which the caller has read. The word before; the error is the one for
-    /// which there is no step.
+    /// Changes the word by `step`, if there is a step from it, and serves the waiters that may pass
+    /// then. Begins with `word`, which the caller has read. Returns the word before; the error is a
+    /// word without a step.
     #[inline]
     pub(crate) fn give(&self, word: u64, step: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
         let alone = |word: u64| {
@@ -224,8 +225,8 @@ impl<P: Policy> Gate<P> {
         wait::undisturbed(|served| self.give_within(step, 0, served))
     }
 
-    /// The same; afterwards those of the bits `back` are taken back that no waiter has taken. The
-    /// caller is not preempted, has no object's lock, and resumes the waiters served.
+    /// The same; afterwards the bits `back` are cleared, if no waiter has taken them. The caller is
+    /// not preempted, holds no object's lock, and resumes the waiters served.
     pub(crate) fn give_within(
         &self,
         step: &dyn Fn(u64) -> Option<u64>,
@@ -242,7 +243,7 @@ impl<P: Policy> Gate<P> {
         Ok(before)
     }
 
-    /// The word after the waiters were served that may pass. The caller has the lock.
+    /// Serves the waiters that may pass. Returns the word after that. The caller holds the lock.
     #[inline(always)]
     pub(crate) fn serve(&self, word: u64, held: Option<&Held>, served: &mut ClaimedList) -> u64 {
         self.serve_by(word, held, served, |word, want| {
@@ -250,7 +251,7 @@ impl<P: Policy> Gate<P> {
         })
     }
 
-    /// The same, by what `admit` says in place of the policy.
+    /// The same, with `admit` in place of the policy's.
     #[inline(always)]
     pub(crate) fn serve_by(
         &self,
@@ -283,7 +284,7 @@ impl<P: Policy> Gate<P> {
         }
     }
 
-    /// How many wait, for people.
+    /// The number of waiters, for people.
     #[cold]
     pub(crate) fn waiters(&self) -> usize {
         wait::undisturbed(|_| {

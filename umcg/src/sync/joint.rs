@@ -1,26 +1,26 @@
-//! Waiting for all of many objects at once: nothing is taken before everything is there.
+//! Waiting for all of many objects at once: nothing is taken before all are there.
 //!
-//! Who waits so stands in the queues of all its objects, with one claim, at *joint* places. The
-//! word of an object with joint places has [`JOINT`], and what the bit says is that whoever gives
-//! something to the object also looks after those places.
+//! A joint waiter stands in the queues of all its objects, with one claim, at *joint* places. The
+//! word of an object with joint places has the bit [`JOINT`]. It says that each operation that
+//! gives something to the object also serves those places.
 //!
 //! - J1: joint places come and go, and are served, under one lock of the process ([`Held`]), which
-//!   is taken before the locks of objects. It alone has more than one of these, in any order: who
-//!   has the lock of one object waits for nothing.
-//! - J2: to an object with JOINT nothing is given but under that lock and its own, at the end of
-//!   which no joint place is left that could be served. What only takes need not know. So while the
-//!   lock is held, what the objects of a joint wait have becomes less, not more; and a wait that
-//!   enters looks once, after its last place.
-//! - J3: a joint wait is served with the locks of all its objects: each has what is wanted, and the
-//!   waiter is claimed; then it is taken from each.
-//! - J4: nobody stands behind a joint place. Who serves a queue goes through it in its order: a
-//!   plain place that cannot be served stops those behind it, joint ones too; a joint one stops
-//!   nobody. So a joint wait gets what those before it leave, in the moment when it is all there,
-//!   and before those behind it.
-//! - J5: who waits jointly leaves its queues under the lock: who has that may look at all its
-//!   places as soon as it has found one in a queue.
+//!   is taken before the locks of objects. Only its holder holds more than one object's lock, taken
+//!   in any order: the holder of a single object's lock waits for nothing.
+//! - J2: to an object with JOINT something is given only under that lock and the object's own; when
+//!   they are released, no joint place is left that could be served. An operation that only takes
+//!   need not care. So while the lock is held, the objects of a joint wait can only lose, not gain;
+//!   and a wait that enters looks once, after its last place.
+//! - J3: a joint wait is served with the locks of all its objects held. Each object has what is
+//!   wanted, and the waiter is claimed; then the wanted thing is taken from each.
+//! - J4: a joint place holds up no other. A queue is served in its order. A plain place that cannot
+//!   be served stops those behind it, joint ones too; a joint place stops none. So a joint wait
+//!   gets what the waiters before it leave over, in the moment when it is all there, and before the
+//!   waiters behind it.
+//! - J5: a joint waiter leaves its queues under the lock. So the lock's holder may look at all
+//!   places of a joint wait as soon as it has found one of them in a queue.
 //!
-//! docs/protocols/all.md has the argument at length, and what was not chosen.
+//! docs/protocols/all.md has the argument at length, and the designs that were not chosen.
 
 use super::gate::NO_MORE;
 use crate::rt::spin::SpinGuard;
@@ -34,19 +34,19 @@ pub(crate) const JOINT: u64 = 1 << 62;
 /// In the note of a joint place, with the address of its [`JointWait`].
 const IS_JOINT: usize = 1 << (usize::BITS - 1);
 
-/// So few objects are compared with each other, each with each.
+/// Up to so many objects are compared each with each.
 const FEW: usize = 16;
 
 /// The lock of all joint waits.
 #[must_use]
 pub(crate) struct Held(#[allow(dead_code, reason = "has the lock")] SpinGuard<'static, ()>);
 
-/// The caller is not preempted, and has no object's lock.
+/// The caller is not preempted, and holds no object's lock.
 pub(crate) fn hold() -> Held {
     Held(super::joint_lock().lock())
 }
 
-/// What can be waited for together with others.
+/// An object that can be waited for together with others.
 ///
 /// # Safety
 /// `lock` and `unlock` are the lock under which places are entered and claimed; the word that they
@@ -56,27 +56,28 @@ pub unsafe trait Joint: Queued {
     /// Takes the object's lock.
     fn lock(&self) -> u64;
 
-    /// Gives it back, and makes the word this.
+    /// Stores the word, and releases the lock.
     fn unlock(&self, word: u64);
 
-    /// Its queue. The caller has its lock.
+    /// The object's queue. The caller holds the object's lock.
     fn queue(&self) -> &Places;
 
-    /// Whether what is wanted can be taken, with this word, by who stands at this place; or behind
-    /// all others. The note is the member's. The caller has its lock.
+    /// Whether the wanted thing can be taken, with this word, by the waiter at this place; or
+    /// without a place, by one behind all others. The note is the member's. The caller holds the
+    /// lock.
     fn is_there(&self, word: u64, note: usize, place: Option<&Place>) -> bool;
 
-    /// Takes it, for the member that has this note.
+    /// Takes it, for the member that has this note. Returns the word after that.
     fn take(&self, word: u64, note: &Cell<usize>) -> u64;
 
-    /// Whether nobody may wait for it any more. Who closes it claims those that wait, with the note
-    /// [`NO_MORE`]. The caller has no lock but [`Held`].
+    /// Whether it is closed, so that no wait for it is possible any more. Closing claims its
+    /// waiters, with the note [`NO_MORE`]. The caller holds no lock but [`Held`].
     fn is_closed(&self) -> bool {
         false
     }
 }
 
-/// Takes the lock of an object that something will be given to.
+/// Takes the lock of an object, to give it something.
 #[inline]
 pub(crate) fn lock_to_give(object: &impl Joint) -> (u64, Option<Held>) {
     let word = object.lock();
@@ -94,8 +95,8 @@ fn lock_to_give_slow(object: &impl Joint, word: u64) -> (u64, Option<Held>) {
     (object.lock(), Some(held))
 }
 
-/// Serves the queue of an object whose lock the caller has, by [`lock_to_give`]: plain places by
-/// `one`, in their order, until that says that those behind have to wait.
+/// Serves the queue of an object. The caller holds its lock, by [`lock_to_give`]. Plain places are
+/// served by `one`, in their order, until that returns that those behind have to wait.
 #[inline(always)]
 pub(crate) fn serve(
     object: &impl Joint,
@@ -137,8 +138,8 @@ fn serve_jointly(
     }
 }
 
-/// Whether somebody stands in the queue whom others have to stand behind. The caller has its lock;
-/// `word` tells whether there are joint places.
+/// Whether a plain place stands in the queue, behind which others have to stand. The caller holds
+/// the lock; `word` tells whether there are joint places.
 pub(crate) fn has_plain(queue: &Places, word: u64) -> bool {
     !queue.is_empty() && (word & JOINT == 0 || plain_before(queue, None))
 }
@@ -171,9 +172,9 @@ fn has_joint(queue: &Places, held: &Held) -> bool {
 pub(crate) struct Member<'a> {
     object: &'a dyn Joint,
     place: Place,
-    /// The object's, while it is locked for this wait. Under [`Held`].
+    /// The object's word, while it is locked for this wait. Under [`Held`].
     word: Cell<u64>,
-    /// What it means, before and after, is the object's affair.
+    /// The object defines its meaning, before and after.
     note: Cell<usize>,
 }
 
@@ -205,7 +206,7 @@ impl<'a> Member<'a> {
     }
 }
 
-/// One joint wait. Pinned to its frame as long as it stands anywhere.
+/// One joint wait. Pinned to its frame as long as it stands in any queue.
 pub(crate) struct JointWait<'a> {
     members: &'a [Member<'a>],
 }
@@ -236,15 +237,15 @@ impl<'a> JointWait<'a> {
         (!is_twice).then_some(JointWait { members })
     }
 
-    /// That of a place; none if it is a plain one.
+    /// The joint wait of a place; none if it is a plain one.
     fn of<'p>(place: &'p Place, _: &'p Held) -> Option<&'p JointWait<'p>> {
         let note = place.note.get();
-        // SAFETY: who waits jointly has its `JointWait` in its frame as long as a place is in a
-        // queue, and leaves those under the lock that the caller has (J5).
+        // SAFETY: a joint waiter has its `JointWait` in its frame while a place is in a queue, and
+        // leaves the queues under the lock that the caller holds (J5).
         (note & IS_JOINT != 0).then(|| unsafe { &*ptr::with_exposed_provenance(note & !IS_JOINT) })
     }
 
-    /// Takes everything if it is there. None if not; closed if one of them is.
+    /// Takes from all objects if all are there. None if not; `Closed` if one of them is closed.
     pub(crate) fn try_take(&self) -> Option<Ended> {
         wait::undisturbed(|_| {
             let _held = hold();
@@ -260,7 +261,7 @@ impl<'a> JointWait<'a> {
         })
     }
 
-    /// Waits until everything is there, and takes it; until `deadline` at most. A point of
+    /// Waits until all are there, and takes from all; until `deadline` at most. A point of
     /// cancellation. Switches.
     pub(crate) fn wait(&self, reason: &'static &'static str, deadline: u64) -> Ended {
         let is_closed = Cell::new(false);
@@ -276,9 +277,9 @@ impl<'a> JointWait<'a> {
         }
     }
 
-    /// Stands in all queues. Or, if everything is there: takes it if the waiter can claim itself,
-    /// with the index 0, and does nothing if not; true if it has claimed itself, for that or as one
-    /// of them `is_closed`.
+    /// Stands in all queues. Or, if all are there: takes from all if the waiter can claim itself,
+    /// with the index 0, and does nothing if not. True if the waiter has claimed itself, for that
+    /// or because one of the objects is closed (`is_closed`).
     pub(crate) fn enter_or_claim(&self, waiter: &Waiter, is_closed: &Cell<bool>) -> bool {
         let _held = hold();
         self.enter(waiter);
@@ -286,7 +287,7 @@ impl<'a> JointWait<'a> {
             is_closed.set(waiter.claim_itself(0));
             return is_closed.get();
         }
-        // Nothing has come since the last place, as that takes the lock (J2).
+        // Nothing was given since the last place was entered, because giving takes the lock (J2).
         if !self.lock_if_there(None, true) {
             return false;
         }
@@ -310,7 +311,7 @@ impl<'a> JointWait<'a> {
         }
     }
 
-    /// Leaves all queues. The caller is not preempted, and has no object's lock.
+    /// Leaves all queues. The caller is not preempted, and holds no object's lock.
     pub(crate) fn leave(&self) {
         let held = hold();
         for member in self.members {
@@ -324,7 +325,7 @@ impl<'a> JointWait<'a> {
         }
     }
 
-    /// Serves it at one of its places, if everything is there.
+    /// Serves it at one of its places, if all are there.
     fn serve(&self, object: &dyn Joint, place: &Place, word: &mut u64, served: &mut ClaimedList) {
         let Some(member) = self
             .members
@@ -344,8 +345,8 @@ impl<'a> JointWait<'a> {
         }
     }
 
-    /// Locks all but the one that the caller has locked already, if what is wanted is there; or
-    /// none.
+    /// Locks all objects but the one that the caller has locked already, if all are there. If not,
+    /// it locks none.
     fn lock_if_there(&self, locked: Option<&dyn Joint>, is_queued: bool) -> bool {
         for (index, member) in self.others(locked) {
             member.word.set(member.object.lock());
@@ -357,7 +358,8 @@ impl<'a> JointWait<'a> {
         true
     }
 
-    /// Unlocks so many of them, but not that one; and takes what is wanted before.
+    /// Unlocks the first `count` objects, but not `locked`. Takes the wanted things before that, if
+    /// `takes`.
     fn unlock_first(&self, count: usize, locked: Option<&dyn Joint>, takes: bool) {
         for (_, member) in self.others(locked).take_while(|(index, _)| *index < count) {
             let word = member.word.get();

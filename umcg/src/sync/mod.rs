@@ -1,8 +1,8 @@
 //! Synchronisation, for workers and kernel threads alike.
 //!
-//! Everything here stands on one protocol of waiting (docs/protocols/wait.md). Who waits longest is
-//! served first, unless a type says otherwise; what is served to a waiter cannot be taken by who
-//! comes later; a wait that is cancelled or late has taken nothing.
+//! Everything here stands on one protocol of waiting (docs/protocols/wait.md). The longest waiter
+//! is served first, unless a type says otherwise. A later caller cannot take what a waiter was
+//! served. A wait that is cancelled, or ended by its deadline, has taken nothing.
 
 mod any;
 mod barrier;

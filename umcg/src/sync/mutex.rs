@@ -8,11 +8,10 @@
 //! ```
 //!
 //! - M1: FREE to HELD locks, HELD to FREE unlocks: one compare-and-swap each, with constants, and
-//!   nothing is read before. Whoever finds another word goes the slow way. While somebody was told
-//!   to try the constants are others (`guess`, a hint).
-//! - M2: WAITERS says that somebody waits, not counting those that wait [jointly](super::joint). A
-//!   fair mutex with WAITERS is HELD: it is handed on under the lock of the queue, to who waits
-//!   longest.
+//!   nothing is read before. A caller that finds another word takes the slow path. While a waiter
+//!   was told to try, the constants are others (`guess`, a hint).
+//! - M2: WAITERS says that there are waiters, not counting [joint](super::joint) ones. A fair mutex
+//!   with WAITERS is HELD: it is handed on under the lock of the queue, to the longest waiter.
 //! - M3: a barging one becomes free, and the first waiter is told to try. Any caller may lock it
 //!   before. So a free mutex with WAITERS has WOKEN: a waiter is on the way that tells the next.
 //!
@@ -35,24 +34,24 @@ const FREE: u64 = 0;
 const HELD: u64 = 1;
 const WAITERS: u64 = 1 << 1;
 const WOKEN: u64 = 1 << 2;
-/// Free, and somebody was told to try.
+/// Free, with waiters of which one was told to try.
 const TOLD: u64 = WAITERS | WOKEN;
 
-/// How often a thread looks whether the mutex is free before it stands in the queue.
+/// How often a thread checks for a free mutex before it stands in the queue.
 const LOOKS: u32 = 5;
 
 /// A value that one worker or thread at a time may touch.
 ///
-/// A mutex made by `Mutex::new` is *barging*: it goes to who is running, and who waits for it may
-/// be overtaken, but a bounded number of times. One made by
-/// `Mutex::from_raw(RawMutex::fair(), value)` goes to who waits longest, always: in order, and
-/// slower where many kernel threads contend for it.
+/// A mutex made by `Mutex::new` is *barging*: a running caller may take it before the waiters, and
+/// a waiter is overtaken a bounded number of times. One made by `Mutex::from_raw(RawMutex::fair(),
+/// value)` always goes to the longest waiter: in order, and slower where many kernel threads
+/// contend for it.
 ///
 /// There is no poisoning: a guard that is dropped by a panic, or by a worker that is aborted,
-/// unlocks the mutex, and the value is as it was left.
+/// unlocks the mutex, and the value stays as it was then.
 ///
 /// A guard may be held over anything that waits, and moves with its worker from one kernel thread
-/// to another; it may also be sent. To wait for a mutex stops the worker, not its server. `lock` is
+/// to another; it may also be sent. Waiting for a mutex stops the worker, not its server. `lock` is
 /// no point of cancellation, as `pthread_mutex_lock` is none: an aborted worker waits until it has
 /// the mutex, and unwinds later. `try_lock_for` and `try_lock_until` are, so
 /// `try_lock_for(Duration::MAX)` is a `lock` that can be cut short. [`locking`] is for waiting
@@ -79,29 +78,29 @@ const LOOKS: u32 = 5;
 /// ```
 pub type Mutex<T> = lock_api::Mutex<RawMutex, T>;
 
-/// Has a [`Mutex`]; unlocks it when dropped.
+/// A guard: holds a [`Mutex`], and unlocks it when dropped.
 pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex, T>;
 
-/// The same for a part of what is in there.
+/// The same for a part of the value.
 pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
 
-/// The same for a [`Mutex`] in an `Arc`, which it keeps.
+/// The same for a [`Mutex`] in an `Arc`, of which it keeps a clone.
 pub type ArcMutexGuard<T> = lock_api::ArcMutexGuard<RawMutex, T>;
 
-/// What locks a [`Mutex`], without a value: its operations are those of the traits of `lock_api`.
+/// The lock of a [`Mutex`], without a value: its operations are those of the traits of `lock_api`.
 #[repr(C)]
 pub struct RawMutex {
     gate: Gate<Exclusion>,
 }
 
-/// Where a mutex has whether it is fair.
+/// The offset of a mutex's fairness.
 pub(super) const IS_FAIR: usize = offset_of!(RawMutex, gate.policy.is_fair);
 
 #[repr(C)]
 pub(crate) struct Exclusion {
     is_fair: bool,
-    /// Which of FREE, WOKEN and TOLD the word is when the mutex is free, as the last slow path has
-    /// found it. Not a matter of policy, but there is room for it here.
+    /// The word of a free mutex, as the last slow path has found it: FREE, WOKEN or TOLD. Not a
+    /// matter of policy, but there is room for it here.
     guess: AtomicU8,
 }
 
@@ -139,7 +138,7 @@ impl RawMutex {
         RawMutex::with(false)
     }
 
-    /// One that goes to who waits longest.
+    /// One that goes to the longest waiter.
     pub const fn fair() -> RawMutex {
         RawMutex::with(true)
     }
@@ -156,7 +155,7 @@ impl RawMutex {
         }
     }
 
-    /// Where one waits for it beside others.
+    /// The gate, for waits beside others.
     #[inline(always)]
     pub(crate) fn gate(&self) -> &Gate<Exclusion> {
         &self.gate
@@ -182,7 +181,7 @@ impl RawMutex {
         }
     }
 
-    /// Guesses by this word from now on.
+    /// Bases the guess on this word from now on.
     #[inline(always)]
     fn guess_from(&self, word: u64) {
         let guess = match word & !HELD {
@@ -214,7 +213,7 @@ impl RawMutex {
             || self.wait(Until::Deadline(deadline))
     }
 
-    /// A thread looks whether it becomes free soon, if nobody waits.
+    /// A thread spins for a while until the mutex is free, if there are no waiters.
     fn look_for_a_while(&self) -> bool {
         if is_alone() || server::running().is_some() {
             return false;
@@ -227,7 +226,7 @@ impl RawMutex {
             if step(word).is_some() && self.try_lock_slow(word) {
                 return true;
             }
-            // Longer and longer: who has it needs the line of the cache that is looked at.
+            // Longer and longer: the holder needs the cache line that is looked at.
             (0..1 << look).for_each(|_| spin());
         }
         false
@@ -241,7 +240,7 @@ impl RawMutex {
     #[cold]
     fn unlock_slow(&self, word: u64) {
         self.guess_from(word);
-        // One that was told to try will see that it is free.
+        // A waiter that was told to try will see that it is free.
         let nobody_to_tell =
             |word: u64| word & JOINT == 0 && (word & WAITERS == 0 || word & WOKEN != 0);
         if self
@@ -257,14 +256,14 @@ impl RawMutex {
     /// Unlocks it in the midst of a wait that the caller enters.
     ///
     /// # Safety
-    /// As `unlock`; the caller is not preempted, and has no lock of an object's.
+    /// As `unlock`; the caller is not preempted, and holds no object's lock.
     pub(super) unsafe fn unlock_by(&self, served: &mut ClaimedList) {
         if self.gate.word.give(HELD, FREE).is_err() {
             self.hand_over(self.gate.policy.is_fair, served);
         }
     }
 
-    /// Unlocks it; if `is_strong`, the first waiter has it then.
+    /// Unlocks it. If `is_strong`, it is handed over to the first waiter.
     fn hand_over(&self, is_strong: bool, served: &mut ClaimedList) {
         let (word, held) = joint::lock_to_give(&self.gate);
         let handed = if is_strong { !PATIENT } else { !0 };
@@ -277,7 +276,8 @@ impl RawMutex {
     }
 }
 
-/// The word when it is locked, if it is free. A fair one is not while somebody waits, but jointly.
+/// If it is free: the word when it is locked. A fair one is not free while there are waiters,
+/// except joint ones.
 #[inline(always)]
 fn step(word: u64) -> Option<u64> {
     (word & HELD == 0).then_some(word | HELD)
@@ -289,7 +289,7 @@ impl Default for RawMutex {
     }
 }
 
-// SAFETY: HELD is set by one, and stays until that one unlocks or hands over.
+// SAFETY: HELD is set by one caller, and stays until that one unlocks or hands over.
 unsafe impl lock_api::RawMutex for RawMutex {
     #[allow(
         clippy::declare_interior_mutable_const,
@@ -360,8 +360,9 @@ impl fmt::Debug for RawMutex {
     }
 }
 
-/// Locks a mutex, when it is selected. By [`locking`]. What was locked and not asked for is done by
-/// the next wait for this operation at once, or unlocked with it.
+/// Locks a mutex, when it is selected. Made by [`locking`]. If the mutex was locked, and the guard
+/// was not asked for, the next wait for this operation is done at once; or the mutex is unlocked
+/// when the operation is dropped.
 pub struct Locking<'a, T: ?Sized> {
     mutex: &'a Mutex<T>,
     place: Place,
@@ -369,7 +370,7 @@ pub struct Locking<'a, T: ?Sized> {
 }
 
 /// Locking the mutex as an operation, to wait for it beside others: see
-/// [`select`](mod@crate::select). Who waits so is not overtaken once it is its turn.
+/// [`select`](mod@crate::select). A caller that waits so is not overtaken once it is its turn.
 ///
 /// ```
 /// use umcg::sync::{Mutex, locking};
@@ -391,10 +392,10 @@ pub fn locking<T: ?Sized>(mutex: &Mutex<T>) -> Locking<'_, T> {
     }
 }
 
-/// What locks this mutex.
+/// The lock of this mutex.
 #[inline(always)]
 pub(super) fn raw<T: ?Sized>(mutex: &Mutex<T>) -> &RawMutex {
-    // SAFETY: who is in here unlocks only what it has locked.
+    // SAFETY: the code of this room unlocks only a mutex that it has locked.
     unsafe { mutex.raw() }
 }
 
@@ -453,7 +454,7 @@ impl<'a, T: ?Sized> Operation for Locking<'a, T> {
             self.is_locked.replace(false),
             "the operation was not selected"
         );
-        // SAFETY: it was locked for this operation, and nobody has unlocked it.
+        // SAFETY: it was locked for this operation, and was not unlocked since.
         unsafe { self.mutex.make_guard_unchecked() }
     }
 }

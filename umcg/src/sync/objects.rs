@@ -13,14 +13,14 @@ use crate::select::list::with_list;
 const ANY: &&str = &"wait_any";
 const ALL: &&str = &"wait_all";
 
-/// What one can wait for by [`wait_any`] and [`wait_all`]: an [`Event`], a [`Semaphore`], of which
-/// one wakeup is taken, or a [`Mutex`], which is locked then. That one's guard is to be had by
-/// `make_guard_unchecked`; [`select`](mod@crate::select) gives it without that.
+/// An object that [`wait_any`] and [`wait_all`] can wait for: an [`Event`]; a [`Semaphore`], of
+/// which one wakeup is taken; or a [`Mutex`], which is locked then. Get the mutex's guard by
+/// `make_guard_unchecked`; [`select`](mod@crate::select) returns the guard itself.
 pub trait Object: ObjectParts {}
 
 impl<K: ObjectParts + ?Sized> Object for K {}
 
-/// What an object is to those that wait for it. Not for users.
+/// The parts of an object that waits use. Not for users.
 #[allow(unreachable_pub, reason = "in a signature of a sealed trait")]
 pub trait ObjectParts {
     #[doc(hidden)]
@@ -29,13 +29,13 @@ pub trait ObjectParts {
     #[doc(hidden)]
     fn joint(&self) -> &dyn Joint;
 
-    /// What is wanted of it.
+    /// The want, as the object's gate defines it.
     #[doc(hidden)]
     fn want(&self) -> usize {
         0
     }
 
-    /// Whether this note, of a place that was served, says that it was closed.
+    /// Whether the note of a place that was served says that the object was closed.
     #[doc(hidden)]
     fn was_closed(&self, _note: usize) -> bool {
         false
@@ -81,8 +81,8 @@ impl<T: ?Sized> ObjectParts for Mutex<T> {
 }
 
 /// Waits for one of the objects, which may be in the list more than once, and returns its index: of
-/// those that are there at once, the lowest. The others are left as they are. A point of
-/// cancellation if it has to wait. Switches.
+/// those that are there at once, the lowest. The others are not changed. A point of cancellation if
+/// it has to wait. Switches.
 ///
 /// ```
 /// use umcg::sync::{Event, Semaphore, wait_any};
@@ -156,11 +156,11 @@ fn lowest<E>(
     })
 }
 
-/// Waits until all of the objects are there at once, and takes them together. Before that it takes
-/// nothing, and keeps nobody from anything: so it cannot deadlock with others that wait for the
-/// same objects, in whatever order. In the moment when all are there it comes before those that
-/// came later, to any of the queues, and after those that came before. Only objects that are never
-/// there at once keep it waiting. A point of cancellation if it has to wait. Switches.
+/// Waits until all of the objects are there at once, and takes them together. Before that it keeps
+/// nothing from other callers. So it cannot deadlock with others that wait for the same objects, in
+/// any order. In the moment when all are there it comes before the waiters that came later to any
+/// of the queues, and after those that came before. Only objects that are never there at once keep
+/// it waiting. A point of cancellation if it has to wait. Switches.
 ///
 /// ```
 /// use umcg::sync::{Event, Mutex, Semaphore, wait_all};

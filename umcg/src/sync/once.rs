@@ -1,16 +1,16 @@
-//! What is done once.
+//! Actions that are done once.
 //!
 //! ```text
 //!              call_once                       returns
 //!    NEW -----------------------> RUNNING -----------------> DONE
 //!     ^                           |     ^
-//!     `-- unwinds, nobody waits --'     `-- unwinds: who waits longest to do it is next
+//!     `-- unwinds, no waiter -----'     `-- unwinds: the longest waiter for a turn is next
 //! ```
 //!
-//! - O1: the state changes under the lock of the queue. Nobody waits for a turn but while it is
-//!   RUNNING.
-//! - O2: who was handed RUNNING does it, even if it was asked to end meanwhile: so the right to do
-//!   it is not lost.
+//! - O1: the state changes under the lock of the queue. A caller waits for its turn only while the
+//!   state is RUNNING.
+//! - O2: a waiter that was handed RUNNING does the action, even if it was asked to end meanwhile.
+//!   So the right to do it is not lost.
 
 use crate::rt::spin::Spin;
 use crate::rt::sync::{AtomicU32, Ordering::*};
@@ -24,19 +24,19 @@ const NEW: u32 = 0;
 const RUNNING: u32 = 1;
 const DONE: u32 = 2;
 
-/// What somebody waits for, in a place's note: its turn, or only the end.
+/// In a place's note: it waits for its turn, or only for the end.
 const TURN: usize = 0;
 const END: usize = 1;
-/// It is done: in the same, afterwards.
+/// In the note after it was served: the action is done.
 const IS_DONE: usize = 2;
 
 const REASON: &&str = &"once";
 
-/// Something that is done once: [`call_once`](Once::call_once) does it, or waits until somebody
-/// else has.
+/// An action that is done once: [`call_once`](Once::call_once) does it, or waits until another
+/// caller has done it.
 ///
 /// There is no poisoning: if it unwinds, by a panic or because the worker was aborted, it was not
-/// done, and the next who comes or waits does it. To call it again from within waits for ever. Not
+/// done, and the next caller or waiter does it. To call it again from within waits for ever. Not
 /// for signal handlers.
 ///
 /// ```
@@ -67,8 +67,9 @@ impl Once {
         }
     }
 
-    /// Calls `f` if nobody has before; if somebody is doing so, waits until it is done. What was
-    /// done is seen then. A point of cancellation if it has to wait. Switches.
+    /// Calls `f` if it was not done before. If another caller is doing it, waits until that is
+    /// done. Everything that was done is seen afterwards. A point of cancellation if it has to
+    /// wait. Switches.
     #[inline]
     pub fn call_once(&self, f: impl FnOnce()) {
         if !self.is_completed() {
@@ -92,14 +93,14 @@ impl Once {
         }
     }
 
-    /// Whether it is done; what was done is seen then.
+    /// Whether it is done. If so, everything that was done is seen.
     #[inline]
     pub fn is_completed(&self) -> bool {
         // ORDERING(once.1): Acquire, pairs with once.2.
         self.state.load(Acquire) == DONE
     }
 
-    /// Waits until somebody has done it. A point of cancellation if it has to wait. Switches.
+    /// Waits until it was done. A point of cancellation if it has to wait. Switches.
     #[inline]
     pub fn wait(&self) {
         if !self.is_completed() {
@@ -142,7 +143,7 @@ impl Once {
         })
     }
 
-    /// Takes the turn, if nobody has it and it is not done. Never waits.
+    /// Takes the turn, if it is free and the action is not done. Never waits.
     pub(super) fn try_begin(&self) -> Option<OnceRun<'_>> {
         let has_begun = wait::undisturbed(|_| {
             let _places = self.places.lock();
@@ -158,7 +159,7 @@ impl Once {
         })
     }
 
-    /// Waits for the turn or for the end: which it was; none when the deadline has passed.
+    /// Waits for the turn or for the end. Returns which it was; none if the deadline has passed.
     #[cold]
     fn stand(&self, what: usize, deadline: u64) -> Option<usize> {
         wait::one(self, REASON, deadline, |single, _| {
@@ -178,7 +179,7 @@ impl Once {
         })
     }
 
-    /// It is done: all that wait go on.
+    /// The action is done: all waiters go on.
     fn finish(&self) {
         wait::undisturbed(|served| {
             let places = self.places.lock();
@@ -191,7 +192,7 @@ impl Once {
         });
     }
 
-    /// It was not done: somebody else may.
+    /// The action was not done: the turn goes to the next waiter.
     #[cold]
     fn pass_on(&self) {
         wait::undisturbed(|served| {
@@ -204,7 +205,7 @@ impl Once {
     }
 }
 
-/// The caller is doing it.
+/// The right to do the action, which the caller has.
 pub(super) struct OnceRun<'a> {
     once: &'a Once,
     pub(super) is_done: bool,

@@ -11,10 +11,10 @@ use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
-/// A value that is made once, by whoever comes first, and then read by all.
+/// A value that is made once, by the first caller, and then read by all.
 ///
 /// If making it unwinds, by a panic or because the worker was aborted, it was not made, and the
-/// next who comes or waits makes it. To use it from within what makes it waits for ever. Reading it
+/// next caller or waiter makes it. To use it from within its own making waits for ever. Reading it
 /// is a load. Not for signal handlers.
 ///
 /// ```
@@ -31,7 +31,7 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 /// ```
 pub struct OnceLock<T> {
     once: Once,
-    /// Written by who does what is done once; after that it is there, and read only.
+    /// Written by the one caller that makes it; after that it is only read.
     value: UnsafeCell<MaybeUninit<T>>,
     /// It owns one.
     marker: PhantomData<T>,
@@ -63,17 +63,17 @@ impl<T> OnceLock<T> {
         self.once.is_completed().then(|| unsafe { self.assume() })
     }
 
-    /// The same for who has it alone.
+    /// The same for a caller that has the lock to itself.
     pub fn get_mut(&mut self) -> Option<&mut T> {
         if !self.once.is_completed() {
             return None;
         }
-        // SAFETY: as in `get`, and nobody else has it.
+        // SAFETY: as in `get`, and there is no other reference.
         Some(unsafe { self.value.get_mut().assume_init_mut() })
     }
 
-    /// Makes `value` its value; waits if somebody is making one. A point of cancellation if it has
-    /// to wait. Switches.
+    /// Makes `value` its value; waits if another caller is making one. A point of cancellation if
+    /// it has to wait. Switches.
     ///
     /// # Errors
     /// `value`, if there is one already.
@@ -96,8 +96,8 @@ impl<T> OnceLock<T> {
         }
     }
 
-    /// The value, which `f` makes if nobody has before. Waits if somebody is making it. A point of
-    /// cancellation if it has to wait. Switches.
+    /// The value, which `f` makes if it was not made before. Waits if another caller is making it.
+    /// A point of cancellation if it has to wait. Switches.
     #[inline]
     pub fn get_or_init(&self, f: impl FnOnce() -> T) -> &T {
         match self.get_or_try_init(|| Ok::<T, Infallible>(f())) {
@@ -107,7 +107,7 @@ impl<T> OnceLock<T> {
     }
 
     /// As [`OnceLock::get_or_init`], with an `f` that may fail: then there is no value, and the
-    /// next who comes or waits makes it.
+    /// next caller or waiter makes it.
     ///
     /// # Errors
     /// Those of `f`.
@@ -125,8 +125,7 @@ impl<T> OnceLock<T> {
         Ok(unsafe { self.assume() })
     }
 
-    /// Waits until somebody has made the value. A point of cancellation if it has to wait.
-    /// Switches.
+    /// Waits until the value was made. A point of cancellation if it has to wait. Switches.
     pub fn wait(&self) -> &T {
         self.once.wait();
         // SAFETY: as in `get`.
@@ -151,7 +150,7 @@ impl<T> OnceLock<T> {
             return None;
         }
         self.once = Once::new();
-        // SAFETY: it was made; nobody else has it, and nobody will take it for made any more.
+        // SAFETY: it was made; there is no other reference, and it does not count as made any more.
         Some(unsafe { self.value.get_mut().assume_init_read() })
     }
 
@@ -164,7 +163,7 @@ impl<T> OnceLock<T> {
     /// It was made.
     #[inline]
     unsafe fn assume(&self) -> &T {
-        // SAFETY: nobody writes it any more.
+        // SAFETY: it is not written any more.
         let value = unsafe { &*self.value.get() };
         // SAFETY: as the caller says.
         unsafe { value.assume_init_ref() }
@@ -215,8 +214,8 @@ impl<T: fmt::Debug> fmt::Debug for OnceLock<T> {
 
 /// A value that is made when it is first used, by a function that it was given.
 ///
-/// If that unwinds, by a panic or because the worker was aborted, the value was not made, and the
-/// function is called again for the next who uses it: so it is an `Fn`, where std's is an `FnOnce`
+/// If the function unwinds, by a panic or because the worker was aborted, the value was not made,
+/// and the function is called again for the next use. So it is an `Fn`, where std's is an `FnOnce`
 /// and poisons the value. Otherwise as [`OnceLock`].
 ///
 /// ```
@@ -240,7 +239,7 @@ impl<T, F: Fn() -> T> LazyLock<T, F> {
         }
     }
 
-    /// The value. Waits if somebody is making it. A point of cancellation if it has to wait.
+    /// The value. Waits if another caller is making it. A point of cancellation if it has to wait.
     /// Switches.
     #[inline]
     pub fn force(this: &LazyLock<T, F>) -> &T {
@@ -253,10 +252,10 @@ impl<T, F: Fn() -> T> LazyLock<T, F> {
         this.value.get()
     }
 
-    /// The value; or what makes it, if that was not called.
+    /// The value; or its function, if the value was not made.
     ///
     /// # Errors
-    /// What makes it.
+    /// The function.
     pub fn into_inner(this: LazyLock<T, F>) -> Result<T, F> {
         this.value.into_inner().ok_or(this.make)
     }

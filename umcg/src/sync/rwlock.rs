@@ -1,4 +1,4 @@
-//! Locks that many may have to read, or one to write.
+//! Locks that many may hold to read, or one to write.
 //!
 //! # The word
 //!
@@ -7,14 +7,14 @@
 //!  | LOCKED | unused | WAITERS | UPGRADABLE | WRITER |  readers  |
 //! ```
 //!
-//! - R1: a WRITER is alone. Who reads so that it may write later (UPGRADABLE) is not among the
-//!   readers; there is one such at most.
-//! - R2: WAITERS says that the queue is not empty. Then whoever comes stands behind: so a writer
+//! - R1: a WRITER is alone. The holder of the upgradable lock, which reads and may write later
+//!   (UPGRADABLE), is not among the readers; there is at most one.
+//! - R2: WAITERS says that the queue is not empty. Then every new caller stands behind: a writer
 //!   that waits holds off readers that come later, and the other way round. The first in the queue
-//!   cannot have the lock as it is; whatever makes that untrue serves the queue, in its order,
-//!   under its lock.
-//! - R3: who waits to upgrade stands in front of all others: nobody but it can have the lock next,
-//!   once the readers have gone.
+//!   cannot have the lock as it is; each step that makes that untrue serves the queue, in its
+//!   order, under its lock.
+//! - R3: a waiter that wants to upgrade stands in front of all others: only it can have the lock
+//!   next, once the readers have gone.
 //!
 //! It is the word of a [gate](super::gate). Readers that need not wait touch the word only.
 
@@ -34,13 +34,12 @@ const WAITERS: u64 = 1 << 34;
 
 /// A value that many workers or threads may read, or one may change.
 ///
-/// Fair: in the order in which they came, readers that stand one behind the other together. So a
-/// writer that waits is not starved by readers that come and go, and who reads already must not
-/// call `read` again while it does: it would wait behind a writer that waits for it.
-/// `read_recursive` is for that.
+/// Fair: in the order in which they came; readers that stand one behind the other go together. So
+/// readers that come and go do not starve a writer that waits. A reader must not call `read` again
+/// while it reads: it would wait behind a writer that waits for it. Use `read_recursive` for that.
 ///
-/// `upgradable_read` is for who reads and may then want to write, of which there is one at a time,
-/// beside plain readers.
+/// `upgradable_read` is for a caller that reads and may then want to write. There is one such at a
+/// time, beside plain readers.
 ///
 /// No poisoning, guards that may be sent and held over anything that waits, and points of
 /// cancellation: as [`Mutex`](super::Mutex). Not for signal handlers.
@@ -56,19 +55,20 @@ const WAITERS: u64 = 1 << 34;
 /// ```
 pub type RwLock<T> = lock_api::RwLock<RawRwLock, T>;
 
-/// May read what is in a [`RwLock`]; unlocks it when dropped.
+/// A guard: may read the value of a [`RwLock`]; unlocks it when dropped.
 pub type RwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLock, T>;
 
-/// May change what is in a [`RwLock`]; unlocks it when dropped.
+/// A guard: may change the value of a [`RwLock`]; unlocks it when dropped.
 pub type RwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, RawRwLock, T>;
 
-/// May read what is in a [`RwLock`], and become a [`RwLockWriteGuard`]; unlocks it when dropped.
+/// A guard: may read the value of a [`RwLock`], and become a [`RwLockWriteGuard`]; unlocks it when
+/// dropped.
 pub type RwLockUpgradableReadGuard<'a, T> = lock_api::RwLockUpgradableReadGuard<'a, RawRwLock, T>;
 
-/// A [`RwLockReadGuard`] for a part of what is in there.
+/// A [`RwLockReadGuard`] for a part of the value.
 pub type MappedRwLockReadGuard<'a, T> = lock_api::MappedRwLockReadGuard<'a, RawRwLock, T>;
 
-/// A [`RwLockWriteGuard`] for a part of what is in there.
+/// A [`RwLockWriteGuard`] for a part of the value.
 pub type MappedRwLockWriteGuard<'a, T> = lock_api::MappedRwLockWriteGuard<'a, RawRwLock, T>;
 
 /// A [`RwLockReadGuard`] for a lock in an `Arc`, which it keeps.
@@ -77,7 +77,7 @@ pub type ArcRwLockReadGuard<T> = lock_api::ArcRwLockReadGuard<RawRwLock, T>;
 /// A [`RwLockWriteGuard`] for a lock in an `Arc`, which it keeps.
 pub type ArcRwLockWriteGuard<T> = lock_api::ArcRwLockWriteGuard<RawRwLock, T>;
 
-/// What locks a [`RwLock`], without a value: its operations are those of the traits of `lock_api`.
+/// The lock of a [`RwLock`], without a value: its operations are those of the traits of `lock_api`.
 #[repr(C)]
 pub struct RawRwLock {
     gate: Gate<ReadWrite>,
@@ -105,7 +105,7 @@ impl Policy for ReadWrite {
     }
 }
 
-/// What a caller or waiter wants.
+/// The kind of lock that a caller or waiter wants.
 #[derive(Clone, Copy)]
 #[repr(usize)]
 pub(crate) enum Want {
@@ -126,7 +126,7 @@ impl Want {
         }
     }
 
-    /// The steps of those whom nobody is in the way of.
+    /// The step of the word where no other holds the lock or waits for it.
     #[inline(always)]
     fn usual(self) -> (u64, u64) {
         match self {
@@ -137,8 +137,7 @@ impl Want {
         }
     }
 
-    /// The word with it, if it can be had beside those that have the lock. Who waits is not looked
-    /// at.
+    /// The word with it, if it can be had beside the present holders. Waiters are not considered.
     #[inline(always)]
     fn step(self, word: u64) -> Option<u64> {
         match self {
@@ -149,7 +148,7 @@ impl Want {
         }
     }
 
-    /// The same for who comes now: it stands behind those that wait.
+    /// The same for a caller that comes now: it stands behind the waiters.
     #[inline(always)]
     fn step_in(self, word: u64) -> Option<u64> {
         if word & WAITERS != 0 && !matches!(self, Want::Upgrade) {
@@ -168,12 +167,12 @@ impl RawRwLock {
         }
     }
 
-    /// Whether somebody reads, and may not write later.
+    /// Whether there are plain readers.
     pub(crate) fn has_readers(&self) -> bool {
         self.gate.word.load() & READERS != 0
     }
 
-    /// Whether somebody reads who may write later.
+    /// Whether the upgradable lock is held.
     pub(crate) fn has_upgradable(&self) -> bool {
         self.gate.word.load() & UPGRADABLE != 0
     }
@@ -231,16 +230,16 @@ impl RawRwLock {
         );
     }
 
-    /// Changes the word by `step`, which makes room, and serves those that wait.
+    /// Changes the word by `step`, which makes room, and serves the waiters.
     #[cold]
     fn give_slow(&self, word: u64, step: impl Fn(u64) -> u64) {
         let _ = self.gate.give(word, |word| Some(step(word)));
     }
 
-    /// Where there are others, or somebody waits.
+    /// Unlocks where there are other readers, or waiters.
     #[cold]
     fn unlock_shared_slow(&self, word: u64) {
-        // Nobody waits for one of many readers to go.
+        // The queue is served only when the last reader goes.
         let is_last = |word: u64| word & READERS == READER && word & WAITERS != 0;
         if self
             .gate
@@ -253,7 +252,7 @@ impl RawRwLock {
     }
 }
 
-/// For who reads already: it does not stand behind those that wait for it.
+/// For a caller that reads already: it does not stand behind the waiters, which wait for it.
 fn step_again(word: u64) -> Option<u64> {
     if word & (READERS | UPGRADABLE) != 0 {
         Want::Read.step(word)
@@ -268,8 +267,8 @@ impl Default for RawRwLock {
     }
 }
 
-// SAFETY: WRITER is set for one, while there are no readers, and stays until that one gives it
-// back; readers are counted.
+// SAFETY: WRITER is set for one caller, while there are no readers, and stays until that one gives
+// it back; readers are counted.
 unsafe impl lock_api::RawRwLock for RawRwLock {
     #[allow(
         clippy::declare_interior_mutable_const,
@@ -389,8 +388,8 @@ unsafe impl lock_api::RawRwLockDowngrade for RawRwLock {
     }
 }
 
-// SAFETY: as above; UPGRADABLE is set for one, and stays until that one gives it back or makes it
-// WRITER.
+// SAFETY: as above; UPGRADABLE is set for one caller, and stays until that one gives it back or
+// makes it WRITER.
 unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
     fn lock_upgradable(&self) {
         self.lock(Want::Upgradable, Until::TheEnd);

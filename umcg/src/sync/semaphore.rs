@@ -1,4 +1,4 @@
-//! Semaphores: a number of wakeups, and a queue of those that wait for one.
+//! Semaphores: a number of wakeups, and a queue of the waiters for one.
 //!
 //! # The word
 //!
@@ -7,19 +7,19 @@
 //!  | LOCKED | JOINT | unused | WOKEN | CLOSED | WAITERS | saved wakeups |
 //! ```
 //!
-//! - S1: it is the word of a [gate](super::gate). Each operation has one locked operation, whether
-//!   it has to do with the queue or not.
-//! - S2: WAITERS says that somebody waits, not counting those that wait [jointly](super::joint). A
-//!   strong semaphore with WAITERS has fewer wakeups than the first waiter wants: a release hands
-//!   its wakeups on under the lock, to the first, and a later caller finds WAITERS and stands
-//!   behind. So no waiter is overtaken (blocked-queue strong semantics: K. Reek, "The well-tempered
+//! - S1: it is the word of a [gate](super::gate). Each operation costs one locked operation,
+//!   whether it uses the queue or not.
+//! - S2: WAITERS says that there are waiters, not counting [joint](super::joint) ones. A strong
+//!   semaphore with WAITERS has fewer wakeups than the first waiter wants: a release hands its
+//!   wakeups on under the lock, to the first, and a later caller finds WAITERS and stands behind.
+//!   So no waiter is overtaken (blocked-queue strong semantics: K. Reek, "The well-tempered
 //!   semaphore", 2002; the paper's "strong").
-//! - S3: a barging semaphore keeps what is released, and tells the first waiter to try. Any caller
-//!   may take it before.
-//! - S4: CLOSED: nobody waits, and nobody will.
-//! - S5: what excludes goes from 1 to 0 and back. As long as that is so (`guess`, a hint) the word
-//!   is guessed rather than read: a locked operation on what was just read takes the processor half
-//!   as long again, if it was written by a locked operation, too.
+//! - S3: a barging semaphore keeps released wakeups, and tells the first waiter to try. Any caller
+//!   may take them before.
+//! - S4: CLOSED: there are no waiters, and there will be none.
+//! - S5: a semaphore used for mutual exclusion goes from 1 to 0 and back. As long as that is so
+//!   (`guess`, a hint) the word is guessed rather than read: a locked operation on a word that was
+//!   just read takes half as long again, if a locked operation has written it.
 //!
 //! `acquire` and `release` are the paper's `downsem` and `upsem` (E. Soriano-Salvador and others,
 //! "Optimistic Semaphores with Non-deterministic Choice Operation for Heterogeneous Manycore
@@ -45,11 +45,12 @@ const WAITERS: u64 = 1 << 32;
 const CLOSED: u64 = 1 << 33;
 const WOKEN: u64 = 1 << 34;
 
-/// Others wait, but somebody was told to try: who comes may take what is there.
+/// There are waiters, and one was told to try: any caller may take a wakeup.
 const TOLD: u64 = WAITERS | WOKEN;
 
-/// In `guess`: to read the word; or that there is one wakeup, or it is taken, and nobody waits; or
-/// that, but somebody was told to try, as the last one or not.
+/// In `guess`: to read the word (NOTHING). Otherwise there is one wakeup, or it is taken; and there
+/// are no waiters (ONE), or the last waiter was told to try (ONE_AND_WOKEN), or one of several was
+/// (ONE_AND_TOLD).
 const NOTHING: u8 = 0;
 const ONE: u8 = 1;
 const ONE_AND_WOKEN: u8 = 2;
@@ -58,10 +59,10 @@ const ONE_AND_TOLD: u8 = 3;
 /// A counter of wakeups: [`release`](Semaphore::release) adds some, [`acquire`](Semaphore::acquire)
 /// takes one, and waits while there is none.
 ///
-/// A semaphore made by [`new`](Semaphore::new) is *strong*: who waits longest is served first, and
-/// a wakeup that was given to a waiter cannot be taken by who comes later. One made by
-/// [`barging`](Semaphore::barging) lets who is running take what is there, and so does more when
-/// many threads contend for it; its waiters may be overtaken, but not for ever.
+/// A semaphore made by [`new`](Semaphore::new) is *strong*: the longest waiter is served first, and
+/// a later caller cannot take a wakeup that was given to a waiter. One made by
+/// [`barging`](Semaphore::barging) lets a running caller take a saved wakeup, and so has a higher
+/// throughput when many threads contend for it; its waiters may be overtaken, but not for ever.
 ///
 /// Nothing here makes a system call unless the caller has to wait, or wakes a kernel thread that
 /// sleeps. Not for signal handlers.
@@ -83,8 +84,8 @@ pub struct Semaphore {
 #[repr(C)]
 pub(crate) struct Wakeups {
     is_barging: bool,
-    /// Whoever reads the word says what is guessed next. Not a matter of policy, but there is room
-    /// for it here.
+    /// Each reader of the word sets the next guess. Not a matter of policy, but there is room for
+    /// it here.
     guess: AtomicU8,
 }
 
@@ -171,7 +172,7 @@ impl Semaphore {
         self.acquire_many(1)
     }
 
-    /// Takes so many at once. Who waits for many is not overtaken by who wants few.
+    /// Takes so many at once. A waiter for many is not overtaken by a caller that wants few.
     ///
     /// # Errors
     /// As [`Semaphore::acquire`].
@@ -184,7 +185,7 @@ impl Semaphore {
         }
     }
 
-    /// Takes a wakeup if there is one, and nobody else waits for it. Never waits.
+    /// Takes a wakeup if there is one, and no waiter for it. Never waits.
     ///
     /// # Errors
     /// [`TryAcquireError`].
@@ -206,7 +207,8 @@ impl Semaphore {
         }
     }
 
-    /// [`Semaphore::try_acquire`] for who looks at many: it writes nothing to one that has nothing.
+    /// [`Semaphore::try_acquire`] for a look at many: it writes nothing to a semaphore without
+    /// wakeups.
     #[inline(always)]
     pub(super) fn try_among_others(&self) -> Result<(), TryAcquireError> {
         let has_nothing = self.gate.word.load() & (COUNT | CLOSED) == 0;
@@ -251,7 +253,7 @@ impl Semaphore {
         self.acquire().map(|()| Permit(self))
     }
 
-    /// Like [`Semaphore::access`], if there is a wakeup, and nobody else waits for it. Never waits.
+    /// Like [`Semaphore::access`], if there is a wakeup, and no waiter for it. Never waits.
     ///
     /// # Errors
     /// As [`Semaphore::try_acquire`].
@@ -267,7 +269,7 @@ impl Semaphore {
         |deadline| self.acquire_until(1, deadline).map(|()| Permit(self))
     }
 
-    /// Where one waits for it beside others.
+    /// The gate, for waits beside others.
     #[inline(always)]
     pub(crate) fn gate(&self) -> &Gate<Wakeups> {
         &self.gate
@@ -304,8 +306,8 @@ impl Semaphore {
         }
     }
 
-    /// Lets nobody wait any more: all that wait, and all that come, get [`Closed`]. What is saved
-    /// can be released and looked at, but not acquired. Does not switch.
+    /// Ends all waiting: all waiters, and all later callers, get [`Closed`]. Wakeups can still be
+    /// released and counted, but not acquired. Does not switch.
     pub fn close(&self) {
         wait::undisturbed(|served| {
             let word = self.gate.word.lock() | CLOSED;
@@ -356,7 +358,7 @@ impl Semaphore {
     #[inline]
     fn release_as_read(&self, wakeups: u32) -> bool {
         let word = self.gate.word.load();
-        // One that was told to try will see what was added.
+        // A waiter that was told to try will see the wakeups that were added.
         let nobody_to_tell = word & (WAITERS | JOINT) == 0
             || (self.gate.policy.is_barging && word & (WOKEN | JOINT) == WOKEN);
         if word & LOCKED != 0 || !nobody_to_tell || (word & COUNT) + u64::from(wakeups) > COUNT {
@@ -367,7 +369,7 @@ impl Semaphore {
         self.gate.word.give(word, word + u64::from(wakeups)).is_ok()
     }
 
-    /// What to guess when the word is this while the wakeup is taken.
+    /// Sets the guess for a semaphore whose word is `taken` while the wakeup is taken.
     #[inline(always)]
     fn guess_from(&self, taken: u64) {
         let guess = match taken {
@@ -379,7 +381,7 @@ impl Semaphore {
         self.guess_next(guess);
     }
 
-    /// Writes only what is new, as others read it.
+    /// Writes only a new guess, because other threads read it.
     #[inline(always)]
     fn guess_next(&self, guess: u8) {
         if self.gate.policy.guess.load(Relaxed) != guess {
@@ -439,8 +441,8 @@ impl Semaphore {
             .map(|_| ())
     }
 
-    /// Gives the first waiter of a strong semaphore what it wants, if it is just that, and the next
-    /// one wants something: then there is no other to look at. False if it is not so.
+    /// Gives the first waiter of a strong semaphore its wakeups, if it wants just so many, and the
+    /// next one wants at least one: then no other waiter is to be served. False if that is not so.
     #[inline(always)]
     fn hand_on(&self, wakeups: u32) -> bool {
         wait::hand_over(|| {
@@ -507,8 +509,8 @@ impl Permit<'_> {
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        // What was taken fits again, unless somebody has released more than the semaphore can keep:
-        // then it is lost, as it would be there.
+        // A taken wakeup fits again, unless the program has released more than the semaphore can
+        // keep: then it is lost, as that one would be.
         let _ = self.0.release(1);
     }
 }

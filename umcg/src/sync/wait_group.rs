@@ -6,7 +6,7 @@
 //! ```
 //!
 //! It is the word of a [gate](super::gate), which all pass when there is nothing to do. Only the
-//! last thing to be done has to do with the queue.
+//! last `done` touches the queue.
 
 use super::gate::{Gate, Policy, SERVED, Until};
 use crate::rt::time::Elapsed;
@@ -20,8 +20,8 @@ const WAITERS: u64 = 1 << 32;
 
 /// A number of things to be done: [`wait`](WaitGroup::wait) waits until all are.
 ///
-/// What is to be done is added before anybody waits for it; afterwards the group can be used again.
-/// Not for signal handlers.
+/// Add the things to be done before the first wait. After the wait the group can be used again. Not
+/// for signal handlers.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -63,7 +63,7 @@ impl WaitGroup {
         }
     }
 
-    /// So much is to be done besides.
+    /// Adds so many things to be done.
     ///
     /// # Panics
     /// When that is more than 4,294,967,295 together.
@@ -83,8 +83,8 @@ impl WaitGroup {
         word.take_while(word.load(), step).is_ok()
     }
 
-    /// One thing is done. If it is the last, all that wait go on; they see what was done before.
-    /// Does not switch.
+    /// One thing is done. If it is the last, all waiters go on; they see everything that was done
+    /// before. Does not switch.
     ///
     /// # Panics
     /// When there is nothing to do.

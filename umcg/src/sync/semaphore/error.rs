@@ -9,7 +9,7 @@ pub struct Closed;
 /// Why nothing was taken at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryAcquireError {
-    /// There are not as many wakeups, or others wait for them.
+    /// There are not as many wakeups, or there are waiters for them.
     Empty,
     /// The semaphore was closed.
     Closed,
