@@ -1,14 +1,14 @@
-//! Messages that come back: received by a future, and dropped with it before it was polled. They
-//! come before all others.
+//! Messages that come back: a future received them, and was dropped before it was polled. They come
+//! before all others.
 
 use super::core::{Core, LockedCore, RECEIVERS};
 use super::layout::Layout;
 use crate::rt::wait::{ClaimedList, Place};
 
 impl<L: Layout> Core<L> {
-    /// Puts a message back that was received by its address: to the first who waits, or into the
-    /// ring. The lock if there is no room for it: then a message is there that is to be the first
-    /// of those that wait to be sent, which may be another one by then.
+    /// Puts a message back that was received by its address: to the first waiting receiver, or into
+    /// the ring. Returns the lock if there is no room for it. Then `message` is to be the first of
+    /// those that wait to be sent; it may be another message by then.
     ///
     /// # Safety
     /// As [`Layout::copy`]. The messages are small, or there is no ring.
@@ -37,8 +37,8 @@ impl<L: Layout> Core<L> {
         Ok(())
     }
 
-    /// Puts a message back with the place in which it was received: to the first who waits, or into
-    /// the ring.
+    /// Puts a message back with the place in which it was received: to the first waiting receiver,
+    /// or into the ring.
     pub(super) fn put_back_slot(
         &self,
         locked: LockedCore<'_, L>,
@@ -50,10 +50,10 @@ impl<L: Layout> Core<L> {
 }
 
 impl<L: Layout> LockedCore<'_, L> {
-    /// Puts a small message behind all that are there. Those that were put back, for which there
-    /// was no room, stand before all that wait to send: they were sent before. So the first of them
-    /// has the room, each that follows has the memory of the one before, and this message that of
-    /// the last.
+    /// Puts a small message behind all that are there. Messages that were put back, and for which
+    /// there was no room, stand before all waiting senders: they were sent before. So the first of
+    /// them gets the room, each one that follows gets the memory of the one before, and this
+    /// message gets that of the last.
     ///
     /// # Safety
     /// As [`Layout::copy`]; there is room, and messages are small.
@@ -66,7 +66,7 @@ impl<L: Layout> LockedCore<'_, L> {
         }
     }
 
-    /// False if there is none.
+    /// False if no message was put back.
     ///
     /// # Safety
     /// As above.
@@ -77,14 +77,14 @@ impl<L: Layout> LockedCore<'_, L> {
         let Some(mut last) = next.map(message_at) else {
             return false;
         };
-        // SAFETY: passed on; a message is there, and belongs to who has the lock as long as it is
+        // SAFETY: passed on; a message is there, and belongs to the lock's holder as long as it is
         // in the queue.
         unsafe { self.push(last) };
         while let Some(place) = next
             .and_then(|place| senders.after(place))
             .filter(|place| place.is_ownerless())
         {
-            // SAFETY: likewise; what was in `last` was copied away.
+            // SAFETY: likewise; the message in `last` was copied away.
             unsafe { self.core.copy(message_at(place), last) };
             last = message_at(place);
             next = Some(place);
@@ -95,7 +95,7 @@ impl<L: Layout> LockedCore<'_, L> {
     }
 }
 
-/// Where the message of nobody's is.
+/// The address of a message without an owner.
 fn message_at(place: &Place) -> *mut u8 {
     std::ptr::with_exposed_provenance_mut(place.note.get())
 }

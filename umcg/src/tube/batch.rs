@@ -1,4 +1,4 @@
-//! Many messages at once: under one lock as many as there is room for, or as are there.
+//! Many messages at once: under one lock, as many as there is room for, or as many as there are.
 
 use super::core::{CLOSED, Core, RECEIVERS, SENDERS, SERVED, message_of};
 use super::ends::{Receiver, Sender};
@@ -13,9 +13,9 @@ use crate::rt::wait::ClaimedList;
 use std::collections::VecDeque;
 use std::mem;
 
-/// How many are copied under one lock.
+/// The most messages that are copied under one lock.
 const MOST: usize = 32;
-/// The same in bytes, but for a single one.
+/// The most bytes that are copied under one lock, except for a single message.
 const BYTES: usize = 8192;
 
 impl<L: Layout> Core<L> {
@@ -116,11 +116,12 @@ impl<L: Layout> Core<L> {
 
 impl<T> Sender<T> {
     /// Sends all messages of `batch` in their order, and takes them out of it; waits until there is
-    /// room. Those of other senders may come between. Otherwise as [`Sender::send`]; a message with
-    /// which it was waiting when it was cancelled is dropped, and those behind it stay.
+    /// room. Messages of other senders may come between. Otherwise as [`Sender::send`]. If it is
+    /// cancelled, the message with which it was waiting is dropped, and those behind it stay in
+    /// `batch`.
     ///
     /// # Errors
-    /// [`SendError`]: the tube is closed. What was not sent is in `batch`.
+    /// [`SendError`]: the tube is closed. The messages that were not sent are in `batch`.
     pub fn send_batch(&self, batch: &mut VecDeque<T>) -> Result<(), SendError<()>> {
         self.send_batch_until(batch, u64::MAX)
             .map_err(|_| SendError(()))
@@ -143,7 +144,7 @@ impl<T> Sender<T> {
     timed! {
         "Sender::send_batch";
         /// # Errors
-        /// [`SendTimeoutError`]. What was not sent is in `batch`.
+        /// [`SendTimeoutError`]. The messages that were not sent are in `batch`.
         pub fn send_batch_deadline, send_batch_timeout(&self, batch: &mut VecDeque<T>)
             -> Result<(), SendTimeoutError<()>>;
         |deadline| self.send_batch_until(batch, deadline)
@@ -172,7 +173,7 @@ impl<T> Sender<T> {
         }
     }
 
-    /// As many as can be sent without waiting.
+    /// Sends as many as can be sent without waiting.
     fn send_some(&self, batch: &mut VecDeque<T>) -> Result<(), TransferError> {
         while !batch.is_empty() {
             if Typed::<T>::IS_LARGE {
@@ -197,7 +198,7 @@ impl<T> Sender<T> {
             let sent = self.tube.operate(|core| {
                 let first = batch.as_mut_slices().0;
                 let (from, count) = (first.as_mut_ptr(), first.len());
-                // SAFETY: so many messages, of which those are forgotten that were sent.
+                // SAFETY: so many messages are there, and those that were sent are forgotten.
                 let sent = wait::undisturbed(|served| unsafe {
                     core.give_some(from.cast(), count, served)
                 })?;

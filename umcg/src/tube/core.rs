@@ -8,31 +8,33 @@
 //! ```
 //!
 //! - T1: the word is state and lock at once ([`word`](crate::rt::word)). So a message costs one
-//!   locked instruction to send and one to receive; where it goes is known from the word before
-//!   that.
-//! - T2: RECEIVERS and SENDERS say that the queue of that name is not empty. Whoever comes finds
-//!   them, and stands behind, or serves the first: nobody is overtaken.
+//!   locked instruction to send and one to receive. The word says where the message goes before
+//!   that instruction.
+//! - T2: RECEIVERS and SENDERS say that the queue of that name is not empty. A later caller finds
+//!   them, and stands behind, or serves the first: no waiter is overtaken.
 //! - T3: a sender with a message and a receiver that takes one never stand in the queues at once;
-//!   nor does a sender while there is room, nor a receiver while there is a message. So whoever
-//!   sends has one step to make: to the first receiver, or into the ring, or into the queue. Who
-//!   receives has two: the first message, and then that of the first sender, into the place that is
-//!   free now.
+//!   nor does a sender while there is room, nor a receiver while there is a message. So a send has
+//!   one step: to the first receiver, or into the ring, or into the queue. A receive has two: it
+//!   takes the first message, and then moves that of the first sender into the place that is free
+//!   now.
 //! - T4: HELD says that some places of the ring are neither free nor have messages
-//!   ([`slots`](super::slots), `reserve`). The short ways are closed then.
-//! - T5: CLOSED: nothing is sent any more, and no sender waits. What is there can be received.
-//!   Nobody waits for more when it is empty.
-//! - T6: CALLS says that [futures](super::node) were served, which are to be called. What is
-//!   left of one in the queue of senders is a message of nobody's, and stays there when the tube is
-//!   closed.
-//! - T7: a message goes straight from who sends to who receives if either waits: from frame to
-//!   frame, after the unlock, as who is claimed does not go on before it is resumed.
+//!   ([`slots`](super::slots), `reserve`). The fast paths are closed then.
+//! - T5: CLOSED: nothing is sent any more, and no sender waits. Messages that are there can be
+//!   received. No receiver waits when the tube is empty.
+//! - T6: CALLS says that [futures](super::node) were served, which are to be called. A dropped
+//!   future may leave a message without an owner in the queue of senders. That message stays there
+//!   when the tube is closed.
+//! - T7: a message goes straight from the sender to the receiver if either waits: from frame to
+//!   frame, after the unlock. That is safe because a claimed waiter does not go on before it is
+//!   resumed.
 //!
-//! A tube of capacity 0 has no ring, and all messages go so. The exceptions from T3 are those who
-//! want a place of the ring ([`WANTS_SLOT`]), to fill or to read it: they wait for that as well.
+//! A tube of capacity 0 has no ring, and all messages go so. The exceptions from T3 are waiters
+//! that want a place of the ring ([`WANTS_SLOT`]), to fill or to read it: they wait for the place
+//! as well.
 //!
 //! In a place's note: before it is served, the address of the message, or of where it is to go.
 //!
-//! docs/protocols/tube.md has the argument at length, and what was not chosen.
+//! docs/protocols/tube.md has the argument at length, and the designs that were not chosen.
 
 use super::layout::Layout;
 use super::patience;
@@ -59,10 +61,10 @@ pub(crate) const MOST: usize = (1 << (HEAD - LEN)) - 1;
 pub(crate) const SERVED: usize = 0;
 /// Closed, and nothing was done.
 pub(crate) const NO_MORE: usize = usize::MAX - 1;
-/// Nothing was done, and it is to look again.
+/// Nothing was done, and the waiter is to look again.
 pub(crate) const TRY: usize = usize::MAX - 2;
-/// In the note of one who waits: for a place of the ring. It is served with the number of that,
-/// plus 1.
+/// In the note of a waiter: it waits for a place of the ring. It is served with the number of the
+/// place, plus 1.
 pub(super) const WANTS_SLOT: usize = usize::MAX;
 
 /// See the head of the module.
@@ -72,14 +74,14 @@ pub(crate) struct Core<L: Layout> {
     pub(super) receivers: Places,
     pub(super) senders: Places,
     capacity: u32,
-    /// How many places of the ring are in somebody's hands. Under the lock.
+    /// How many places of the ring are held. Under the lock.
     held: Cell<u32>,
     store: NonNull<u8>,
     pub(super) layout: L,
     pub(super) slots: Box<[StoreSlot]>,
 }
 
-/// What a tube of large messages keeps for each place of its store. See `slots`.
+/// The record that a tube of large messages keeps for each place of its store. See `slots`.
 pub(super) struct StoreSlot {
     /// The ring: which place the message is in. Under the lock.
     pub(super) order: Cell<u32>,
@@ -89,8 +91,8 @@ pub(super) struct StoreSlot {
     pub(super) is_filled: AtomicBool,
 }
 
-// SAFETY: all but the word is touched under the lock in it, or is a place that the lock gave to
-// one.
+// SAFETY: all but the word is touched under the lock in it, or is a place that was given to one
+// holder under the lock.
 unsafe impl<L: Layout> Send for Core<L> {}
 // SAFETY: as above.
 unsafe impl<L: Layout> Sync for Core<L> {}
@@ -130,7 +132,7 @@ impl<L: Layout> Core<L> {
         })
     }
 
-    /// Where the message with this number is, or goes.
+    /// The address of the place with this number.
     #[inline(always)]
     pub(crate) fn at(&self, number: usize) -> *mut u8 {
         self.store
@@ -165,7 +167,7 @@ impl<L: Layout> Core<L> {
         self.word.see() & CLOSED != 0
     }
 
-    /// How many stand in the queues, receivers and senders.
+    /// The numbers of places in the queues: receivers and senders.
     pub(crate) fn waiting(&self) -> (usize, usize) {
         let locked = self.lock();
         let counts = (self.receivers.len(), self.senders.len());
@@ -173,21 +175,21 @@ impl<L: Layout> Core<L> {
         counts
     }
 
-    /// Whether a receiver would have to wait, as far as one can see.
+    /// Whether a receiver would have to wait; may be outdated at once.
     #[inline(always)]
     pub(super) fn has_nothing(&self) -> bool {
         let word = self.word.load();
         len(word) == 0 && word & (SENDERS | CLOSED) == 0
     }
 
-    /// Whether a sender would have to wait, as far as one can see.
+    /// Whether a sender would have to wait; may be outdated at once.
     #[inline(always)]
     pub(super) fn has_no_room(&self) -> bool {
         let word = self.word.load();
         (len(word) == self.capacity() || word & SENDERS != 0) && word & (RECEIVERS | CLOSED) == 0
     }
 
-    /// Whether nobody waits of those that these bits stand for, as far as one can see.
+    /// Whether none of these bits is set; may be outdated at once.
     #[inline(always)]
     pub(super) fn has_none(&self, waiting: u64) -> bool {
         self.word.load() & waiting == 0
@@ -272,7 +274,7 @@ impl<L: Layout> Core<L> {
         }
     }
 
-    /// Lets nothing be sent any more. All who wait are told.
+    /// Closes the tube: nothing is sent any more. All waiters are told.
     pub(crate) fn close(&self, served: &mut ClaimedList) {
         let mut locked = self.lock();
         for queue in [&self.receivers, &self.senders] {
@@ -287,8 +289,8 @@ impl<L: Layout> Core<L> {
         locked.unlock();
     }
 
-    /// Sends, if nobody has to wait for that: returns what the note of a waiter would be. The lock
-    /// if it has to wait.
+    /// Sends if that can be done at once, and returns the note that a waiter would have. Otherwise
+    /// returns the lock.
     ///
     /// # Safety
     /// As [`Layout::copy`].
@@ -323,7 +325,8 @@ impl<L: Layout> Core<L> {
         Ok(SERVED)
     }
 
-    /// The message of the caller goes to a receiver that waited, and that is to be resumed then.
+    /// Gives the caller's message to a receiver that waited. The receiver is to be resumed
+    /// afterwards.
     ///
     /// # Safety
     /// As [`Layout::copy`].
@@ -338,19 +341,20 @@ impl<L: Layout> Core<L> {
         if note == WANTS_SLOT {
             let slot = locked.take_free();
             locked.unlock();
-            // SAFETY: passed on; the place is in our hands.
+            // SAFETY: passed on; the caller holds the place.
             unsafe { self.copy(from, self.at(slot)) };
             receiver.place().note.set(slot + 1);
         } else {
             locked.unlock();
-            // SAFETY: passed on; the receiver said where, and does not go on before it is resumed.
+            // SAFETY: passed on; the receiver gave the address, and does not go on before it is
+            // resumed.
             unsafe { self.copy(from, std::ptr::with_exposed_provenance_mut(note)) };
             receiver.place().note.set(SERVED);
         }
     }
 
-    /// Receives, if nobody has to wait for that: returns what the note of a waiter would be. The
-    /// lock if it has to wait.
+    /// Receives if that can be done at once, and returns the note that a waiter would have.
+    /// Otherwise returns the lock.
     ///
     /// # Safety
     /// As [`Layout::copy`].
@@ -369,7 +373,7 @@ impl<L: Layout> Core<L> {
         if locked.word & SENDERS != 0 {
             if let Some(sender) = locked.claim_message() {
                 locked.unlock();
-                // SAFETY: passed on; the sender said where, and does not go on before it is
+                // SAFETY: passed on; the sender gave the address, and does not go on before it is
                 // resumed.
                 unsafe { self.copy(message_of(&sender), into) };
                 sender.place().note.set(SERVED);
@@ -384,8 +388,8 @@ impl<L: Layout> Core<L> {
         }
     }
 
-    /// Takes the first message of the ring, where there is one; the first who waits for room has it
-    /// then.
+    /// Takes the first message of the ring, where there is one. The first waiter for room gets the
+    /// room.
     ///
     /// # Safety
     /// As [`Layout::copy`].
@@ -410,7 +414,7 @@ impl<L: Layout> Core<L> {
 }
 
 impl<L: Layout> Drop for Core<L> {
-    /// What is in it is its owner's affair.
+    /// The owner has dropped the messages before.
     fn drop(&mut self) {
         debug_assert!(
             self.receivers.has_no_waiter() && self.senders.has_no_waiter(),
@@ -437,12 +441,12 @@ fn head(word: u64) -> usize {
     (word >> HEAD) as usize
 }
 
-/// Where the message of a sender is that waits.
+/// The address of a waiting sender's message.
 pub(super) fn message_of(sender: &Claimed) -> *const u8 {
     std::ptr::with_exposed_provenance(sender.place().note.get())
 }
 
-/// Who has the lock; the word as it will be after it.
+/// The held lock, with the word that the unlock will store.
 #[must_use = "it is to be unlocked"]
 pub(super) struct LockedCore<'a, L: Layout> {
     pub(super) core: &'a Core<L>,
@@ -494,8 +498,9 @@ impl<L: Layout> LockedCore<'_, L> {
         self.word = self.core.without_first(self.word);
     }
 
-    /// Puts a small message before all others in the ring. If there is no room for it, then in
-    /// exchange for the last one, which is where it was after that: returns whether there was room.
+    /// Puts a small message before all others in the ring. If there is no room for it, it changes
+    /// places with the last message, which is at `message` afterwards. Returns whether there was
+    /// room.
     ///
     /// # Safety
     /// As [`Layout::copy`]; messages are small, or there is no ring.
@@ -508,8 +513,8 @@ impl<L: Layout> LockedCore<'_, L> {
             }
             self.word -= ONE;
             from = self.core.at(self.core.tail(self.word));
-            // SAFETY: passed on; the last message is there. As bytes, which is all that is known of
-            // them.
+            // SAFETY: passed on; the last message is there. They are swapped as bytes, as their
+            // type is unknown.
             unsafe {
                 std::ptr::swap_nonoverlapping(
                     message.cast::<MaybeUninit<u8>>(),
@@ -527,7 +532,7 @@ impl<L: Layout> LockedCore<'_, L> {
         has_room
     }
 
-    /// The ring has one more message, which comes before all others: returns where.
+    /// Makes room in the ring for one more message before all others. Returns its place.
     fn start_earlier(&mut self) -> usize {
         let first = head(self.word)
             .checked_sub(1)
@@ -560,8 +565,8 @@ impl<L: Layout> LockedCore<'_, L> {
         slot as usize
     }
 
-    /// Takes a free place, to hold it. Of small messages it has no number: it is one less in the
-    /// ring.
+    /// Takes a free place, to hold it. With small messages the place has no number: the ring only
+    /// has one less.
     pub(super) fn take_free(&mut self) -> usize {
         let left = self.core.capacity() - self.len() - self.held() - 1;
         self.set_held(self.held() + 1);
@@ -617,7 +622,7 @@ impl<L: Layout> LockedCore<'_, L> {
         }
     }
 
-    /// Claims the first who waits for room.
+    /// Claims the first waiter for room.
     #[inline(always)]
     pub(super) fn claim_sender(&mut self) -> Option<Claimed> {
         let claimed = self.core.senders.claim_first();
@@ -646,7 +651,7 @@ impl<L: Layout> LockedCore<'_, L> {
         }
     }
 
-    /// There is room for one more small message: the first who waits for that has it. To be resumed
+    /// Gives room for one more small message to the first waiter for room. That is to be resumed
     /// after the unlock.
     #[inline(always)]
     pub(super) fn refill(&mut self) -> Option<Claimed> {
@@ -658,7 +663,7 @@ impl<L: Layout> LockedCore<'_, L> {
             let slot = self.take_free();
             sender.place().note.set(slot + 1);
         } else {
-            // SAFETY: the sender said where its message is, and does not go on before it is
+            // SAFETY: the sender gave the address of its message, and does not go on before it is
             // resumed; there is room.
             unsafe { self.push(message_of(&sender)) };
             sender.place().note.set(SERVED);

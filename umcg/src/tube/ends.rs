@@ -17,32 +17,32 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 
-/// A tube and who has its ends.
+/// A tube, with the numbers of its ends and the futures to call.
 ///
-/// What may serve somebody goes by [`operate`](TubeState::operate), which alone calls the futures that
-/// were served.
+/// Each operation that may serve a waiter goes by [`operate`](TubeState::operate), which alone
+/// calls the futures that were served.
 pub(super) struct TubeState<T> {
-    /// For steps that serve nobody, and for what only looks; and within `operate`.
+    /// Used directly by steps that serve no waiter, by looks, and within `operate`.
     pub(super) core: Core<Typed<T>>,
     senders: AtomicUsize,
     receivers: AtomicUsize,
     pub(super) calls: Calls,
 }
 
-// SAFETY: messages go from thread to thread, and nothing else of them is shared; the calls are
-// under the core's lock.
+// SAFETY: messages go from thread to thread, but are not used by two at once; the calls are under
+// the core's lock.
 unsafe impl<T: Send> Send for TubeState<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for TubeState<T> {}
 
-/// A message that was received, where it lies: dropped if something unwinds before it is given
-/// away.
+/// A message that was received, where it lies. It is dropped if something unwinds before it is
+/// given away.
 struct Incoming<'a, T>(&'a mut MaybeUninit<T>);
 
 impl<T> Drop for Incoming<'_, T> {
     #[cold]
     fn drop(&mut self) {
-        // SAFETY: it was received, and nobody has it yet.
+        // SAFETY: it was received, and was not given away yet.
         unsafe { self.0.assume_init_drop() };
     }
 }
@@ -62,7 +62,7 @@ impl<T> TubeState<T> {
         self.recv_by(|core, into| unsafe { core.receive_until(into, deadline) })
     }
 
-    /// What `receive` puts there.
+    /// The message that `receive` writes.
     #[inline(always)]
     fn recv_by(
         &self,
@@ -75,8 +75,8 @@ impl<T> TubeState<T> {
         Ok(unsafe { message.assume_init() })
     }
 
-    /// Calls the futures that were served when this message was received. It stays where it is, as
-    /// to move a large one takes time.
+    /// Calls the futures that were served when this message was received. The message stays where
+    /// it is, because moving a large one takes time.
     #[inline(always)]
     fn call_holding(&self, message: &mut MaybeUninit<T>) {
         let incoming = Incoming(message);
@@ -84,7 +84,7 @@ impl<T> TubeState<T> {
         mem::forget(incoming);
     }
 
-    /// Drops what is there, each of it.
+    /// Drops all messages that are there, also if a drop panics.
     fn discard(&self) {
         let mut last = Last::new();
         let mut is_empty = false;
@@ -102,7 +102,7 @@ impl<T> Drop for TubeState<T> {
 }
 
 /// Makes a tube that has room for `capacity` messages. With a capacity of 0 each message goes
-/// straight from a sender to a receiver, and the one waits for the other.
+/// straight from a sender to a receiver, and each waits for the other.
 ///
 /// # Panics
 /// When there is no memory for so many, or for more than 268,435,455.
@@ -126,7 +126,7 @@ pub struct Sender<T> {
 }
 
 /// The end of a tube where messages come out. Its clones are ends of the same tube; each message
-/// comes out of one. When the last of them is dropped the tube is closed, and what is in it is
+/// comes out of one. When the last of them is dropped the tube is closed, and its messages are
 /// dropped.
 pub struct Receiver<T> {
     pub(super) tube: Arc<TubeState<T>>,
@@ -162,11 +162,11 @@ impl<T> Drop for Sender<T> {
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        // ORDERING(last-receiver.1): AcqRel, pairs with itself: nobody receives any more.
+        // ORDERING(last-receiver.1): AcqRel, pairs with itself: no receive comes later.
         if self.tube.receivers.fetch_sub(1, AcqRel) == 1 {
             let mut last = Last::new();
             last.run(|| self.tube.close());
-            // Now, and not with the last sender: a message may be what keeps that alive.
+            // Now, and not with the last sender: a message may itself keep that sender alive.
             last.run(|| self.tube.discard());
             last.end(());
         }
@@ -178,13 +178,13 @@ impl<T> RefUnwindSafe for Sender<T> {}
 impl<T> UnwindSafe for Receiver<T> {}
 impl<T> RefUnwindSafe for Receiver<T> {}
 
-/// What both ends have.
+/// The methods of both ends.
 macro_rules! of_both {
     ($end:ident) => {
         impl<T> $end<T> {
-            /// Closes the tube: nothing is sent any more, and all that wait to send get their
-            /// messages back. What is in the tube can be received; after that all that wait, and
-            /// all that come, get an error. Does not switch.
+            /// Closes the tube: nothing is sent any more, and all waiting senders get their
+            /// messages back. The messages in the tube can be received; after that all waiting and
+            /// all later receivers get an error. Does not switch.
             pub fn close(&self) {
                 self.tube.close();
             }
@@ -371,12 +371,12 @@ impl<T> Receiver<T> {
         Iter(self)
     }
 
-    /// Receives what is there; ends when there is nothing. Never waits.
+    /// Receives the messages that are there; ends when there is none. Never waits.
     pub fn try_iter(&self) -> TryIter<'_, T> {
         TryIter(self)
     }
 
-    /// Closes the tube, and receives what is left in it. Never waits.
+    /// Closes the tube, and receives the messages that are left in it. Never waits.
     pub fn drain(&self) -> TryIter<'_, T> {
         self.close();
         self.try_iter()

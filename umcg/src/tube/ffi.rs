@@ -1,12 +1,11 @@
-//! Tubes of messages that have a size and no type: what the C interface is built on, and nothing
-//! else should be.
+//! Tubes of messages that have a size and no type. The C interface is built on them; nothing else
+//! should use them.
 //!
-//! A message is so many bytes, at any address. Who drops a [`Tube`] drops no messages.
+//! A message is so many bytes, at any address. Dropping a [`Tube`] drops no messages.
 //!
-//! A tube of C's is freed by who knows that nobody uses it any more, which may be who has received
-//! its last message. So who has sent a message does not touch the tube after it can be received: in
-//! the core all that comes after the unlock, or after the last unlock, has to do with the frames of
-//! those who wait only.
+//! A tube of C's is freed by a caller that knows that it is not used any more, which may be the
+//! receiver of its last message. So a sender does not touch the tube once its message can be
+//! received. In the core, all steps after the last unlock touch only the frames of waiters.
 
 mod places;
 
@@ -23,14 +22,14 @@ use std::cell::Cell;
 use std::fmt;
 use std::mem::MaybeUninit;
 
-/// The address of the first message, so that those of powers of two are aligned.
+/// The alignment of the first message, so that messages whose size is a power of two are aligned.
 const ALIGN: usize = 64;
 
 /// So many bytes.
 #[derive(Clone, Copy)]
 struct Bytes(usize);
 
-// SAFETY: so many bytes are copied as `memory` has for one.
+// SAFETY: it copies as many bytes as `memory` has for one.
 unsafe impl Layout for Bytes {
     fn memory(self, count: usize) -> Option<alloc::Layout> {
         alloc::Layout::from_size_align(self.0.checked_mul(count)?, ALIGN).ok()
@@ -107,7 +106,7 @@ impl Tube {
         wait::undisturbed(|served| self.0.close(served));
     }
 
-    /// Sends a message if nobody has to wait for that.
+    /// Sends a message if that can be done at once.
     ///
     /// # Errors
     /// [`TransferError`].
@@ -141,7 +140,7 @@ impl Tube {
         }
     }
 
-    /// Receives a message if nobody has to wait for that.
+    /// Receives a message if that can be done at once.
     ///
     /// # Errors
     /// [`TransferError`].
@@ -328,7 +327,7 @@ impl OperationParts for Selected<'_> {
 impl Operation for Selected<'_> {
     type Output = Result<(), TransferError>;
 
-    /// Of one that was selected.
+    /// Called once the operation was selected.
     fn outcome(&mut self) -> Result<(), TransferError> {
         if self.is_closed.get() {
             Err(TransferError::Closed)

@@ -1,7 +1,7 @@
 //! Sending and receiving as futures, for any executor.
 //!
-//! The first poll tries; if there is nothing to do at once the future stands in the tube's queue
-//! from then on, as any other who waits ([`node`](super::node)).
+//! The first poll tries. If that cannot be done at once, the future stands in the tube's queue from
+//! then on, as any other waiter ([`node`](super::node)).
 
 use super::core::{NO_MORE, SERVED};
 use super::ends::{Receiver, Sender, TubeState};
@@ -14,27 +14,27 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Sends a message, when it is polled. By [`Sender::send_async`].
+/// Sends a message, when it is polled. Made by [`Sender::send_async`].
 ///
 /// From the first poll that was not ready it waits as [`Sender::send`] does: in its turn its
-/// message is taken, and it is woken. Dropped before that, it has sent nothing, and drops the
-/// message. One that was forgotten is served nevertheless.
+/// message is taken, and it is woken. If it is dropped before that, it has sent nothing, and drops
+/// the message. A forgotten future is served nevertheless.
 #[must_use = "futures do nothing unless they are polled"]
 pub struct SendFuture<'a, T> {
     sender: &'a Sender<T>,
-    /// Before it waits.
+    /// The message, before the future waits.
     message: Option<T>,
     waits: FutureWaits<T>,
 }
 
-/// Receives a message, when it is polled. By [`Receiver::recv_async`]. When it was ready it may be
-/// polled again, for the next message.
+/// Receives a message, when it is polled. Made by [`Receiver::recv_async`]. When it was ready it
+/// may be polled again, for the next message.
 ///
 /// From the first poll that was not ready it waits as [`Receiver::recv`] does: in its turn it is
-/// given a message, which nobody else can take then, and is woken. Dropped before it is polled
-/// again, it gives that back, to be received before all others. So one that waits is to be polled
-/// when it is woken, or dropped: one that is kept and not polled keeps a message from others, and
-/// one that was forgotten takes it along.
+/// given a message, which no other receiver can take then, and is woken. If it is dropped before it
+/// is polled again, it gives the message back, to be received before all others. So poll a waiting
+/// future when it is woken, or drop it. One that is kept and not polled keeps a message from other
+/// receivers; one that is forgotten loses it.
 #[must_use = "futures do nothing unless they are polled"]
 pub struct RecvFuture<'a, T> {
     receiver: &'a Receiver<T>,
@@ -45,7 +45,7 @@ impl<T> Unpin for SendFuture<'_, T> {}
 
 impl<T> Sender<T> {
     /// Sends a message, as a future for any executor; see also [`block_on`](crate::block_on). It
-    /// waits in the order of all that wait to send.
+    /// waits in the order of all waiting senders.
     ///
     /// ```
     /// let (sender, receiver) = umcg::tube::tube(1);
@@ -71,7 +71,7 @@ impl<T> Sender<T> {
 
 impl<T> Receiver<T> {
     /// Receives a message, as a future for any executor; see also [`block_on`](crate::block_on). It
-    /// waits in the order of all that wait to receive.
+    /// waits in the order of all waiting receivers.
     ///
     /// # Errors
     /// Of the future: [`RecvError`]: the tube is closed, and empty.
@@ -101,7 +101,7 @@ impl<T> SendFuture<'_, T> {
         let tube = &*sender.tube;
         let (message, wakers) = tube.operate(|_| {
             let Looked { note, wakers } = waits.give_up(tube);
-            // SAFETY: it stood with the message, which was not taken.
+            // SAFETY: it waited with the message, which was not taken.
             let message = (note != Some(SERVED)).then(|| unsafe { waits.node().take() });
             (message, wakers)
         });
@@ -110,7 +110,7 @@ impl<T> SendFuture<'_, T> {
 }
 
 impl<T> RecvFuture<'_, T> {
-    /// Polls for the next message, as often as one likes: as a stream.
+    /// Polls for the next message, any number of times: as a stream.
     ///
     /// # Errors
     /// [`RecvError`]: the tube is closed, and empty.
@@ -123,7 +123,7 @@ impl<T> RecvFuture<'_, T> {
                 done => return Poll::Ready(done.map_err(|_| RecvError)),
             }
         }
-        // Before anything is changed, as it is not ours.
+        // Before anything is changed, because the clone is the program's code.
         let new = context.waker().clone();
         let (received, wakers) = tube.operate(|_| {
             let looked = if waits.is_waiting {
@@ -144,7 +144,7 @@ impl<T> RecvFuture<'_, T> {
 }
 
 impl<T> FutureWaits<T> {
-    /// What it has received, as this note says, if the tube is not closed.
+    /// The message that it has received, as this note says; an error if the tube is closed.
     fn received(&self, tube: &TubeState<T>, note: usize) -> Result<T, RecvError> {
         if note == NO_MORE {
             return Err(RecvError);
@@ -153,7 +153,7 @@ impl<T> FutureWaits<T> {
             // SAFETY: it was received.
             return Ok(unsafe { self.node().take() });
         }
-        // SAFETY: the place is in our hands, with a message that is read once.
+        // SAFETY: the future holds the place, with a message that is read once.
         let message = unsafe { tube.core.at(note - 1).cast::<T>().read() };
         wait::undisturbed(|served| tube.core.release(note - 1, served));
         Ok(message)
@@ -182,7 +182,7 @@ impl<T> Future for SendFuture<'_, T> {
                 Err(TrySendError::Full(message)) => *kept = Some(message),
             }
         }
-        // Before anything is changed, as it is not ours.
+        // Before anything is changed, because the clone is the program's code.
         let new = context.waker().clone();
         let (sent, wakers) = tube.operate(|_| {
             let looked = match kept.take() {

@@ -1,8 +1,8 @@
 //! Messages in place: written where they will lie, and read where they lie.
 //!
 //! A large message has its place in the tube's store, which the guard holds. A small one lies in
-//! the guard itself, or beside it, which holds as much room; copying it costs less than holding a
-//! place would.
+//! the guard itself, or beside it, and the guard holds room for it; copying it costs less than
+//! holding a place would.
 
 use super::core::Core;
 use super::ends::{Receiver, Sender, TubeState};
@@ -17,7 +17,7 @@ use std::fmt;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::{Deref, DerefMut};
 
-/// The most that a guard has room for.
+/// The most bytes that a guard has room for.
 const SMALL: usize = 256;
 
 /// A small message, of any type that a guard has room for.
@@ -40,8 +40,7 @@ impl Small {
                     || !Small::has_room_for::<T>()
             )
         };
-        // SAFETY: large and aligned enough, as it is asked for messages only that there is room
-        // for.
+        // SAFETY: large and aligned enough, as it is used only for messages that it has room for.
         unsafe { &mut *(&raw mut self.0).cast() }
     }
 }
@@ -53,8 +52,8 @@ enum Spot<T> {
     Slot(usize),
     /// In the guard.
     Own(Small),
-    /// By itself: a large one of a tube that has no store, or a small one that is too large for a
-    /// guard.
+    /// In memory of its own: a large one of a tube that has no store, or a small one that is too
+    /// large for a guard.
     Apart(Box<MaybeUninit<T>>),
 }
 
@@ -106,7 +105,7 @@ pub struct Received<'a, T> {
     spot: Spot<T>,
 }
 
-// SAFETY: it owns a message, or the room for one, and has a tube between threads.
+// SAFETY: it owns a message, or the room for one, and refers to a tube that threads share.
 unsafe impl<T: Send> Send for Reserved<'_, T> {}
 // SAFETY: shared, it gives access to a message and nothing else.
 unsafe impl<T: Sync> Sync for Reserved<'_, T> {}
@@ -194,7 +193,7 @@ impl<T> Filled<'_, T> {
             if sent {
                 return Ok(());
             }
-            // SAFETY: it is there still, and nobody sees it in its place after this.
+            // SAFETY: it is there still, and is not used in its place after this.
             let message = unsafe { spot.at(tube).read() };
             give_room_back(core, &spot);
             Err(SendError(message))
@@ -220,15 +219,15 @@ impl<T> DerefMut for Filled<'_, T> {
 
 impl<T> Drop for Filled<'_, T> {
     fn drop(&mut self) {
-        // SAFETY: the message is there, and nobody sees it after this; the place goes back when
+        // SAFETY: the message is there, and is not used after this; the place goes back when
         // `Reserved` is dropped, also if this panics.
         unsafe { self.0.spot.at(self.0.tube).drop_in_place() };
     }
 }
 
 impl<'a, T> Received<'a, T> {
-    /// Receives by what `receive` does with a place for a small message, or by what `receive_slot`
-    /// finds.
+    /// Receives by `receive`, which is given a place for a small message, or by `receive_slot`,
+    /// which returns the place of a large one.
     fn new(
         tube: &'a TubeState<T>,
         receive: impl FnOnce(*mut u8) -> Result<(), TransferError>,
@@ -257,7 +256,7 @@ impl<'a, T> Received<'a, T> {
         // SAFETY: the value is not used any more.
         let mut spot = unsafe { std::ptr::read(&received.spot) };
         tube.operate(|core| {
-            // SAFETY: the message is there, and nobody sees it in its place after this.
+            // SAFETY: the message is there, and is not used in its place after this.
             let message = unsafe { spot.at(tube).read() };
             give_back(core, &spot);
             message
@@ -299,7 +298,7 @@ impl<T> Drop for Received<'_, T> {
         }
         let message = self.spot.at(self.tube);
         let _place = FreePlace(self);
-        // SAFETY: the message is there, and nobody sees it after this.
+        // SAFETY: the message is there, and is not used after this.
         unsafe { message.drop_in_place() };
     }
 }
@@ -323,11 +322,11 @@ impl<T> fmt::Debug for Reserved<'_, T> {
 }
 
 impl<T> Sender<T> {
-    /// Takes room for a message; waits until there is some, behind those that wait with messages. A
-    /// point of cancellation if it has to wait. Switches.
+    /// Takes room for a message; waits until there is some, behind the senders that wait with
+    /// messages. A point of cancellation if it has to wait. Switches.
     ///
-    /// A message gets its place in the order when it is committed: one who is slow to write it
-    /// keeps room from others, and nobody waiting.
+    /// A message gets its place in the order when it is committed. A sender that is slow to write
+    /// it keeps room from others, but does not hold up their messages.
     ///
     /// # Errors
     /// [`SendError`]: the tube is closed.

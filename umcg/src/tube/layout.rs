@@ -1,14 +1,14 @@
-//! What a message is to a tube: so many bytes.
+//! The shape of a message for a tube: so many bytes.
 
 use std::alloc;
 use std::marker::PhantomData;
 
-/// Larger messages are not copied under the lock. Up to this size it takes less than to take the
-/// lock twice: above all between two processors, to which the lock, and the numbers of places,
-/// would have to come over twice as well.
+/// Larger messages are not copied under the lock. Up to this size the copy costs less than taking
+/// the lock twice: above all between two processors, where the lock and the numbers of places would
+/// have to be transferred twice as well.
 pub(super) const LARGE: usize = 1024;
-/// Nor are those that are aligned to more than a line of the cache: the guards of small ones keep
-/// them inside (`guards`).
+/// Nor are messages that are aligned to more than a cache line: the guards of small messages have
+/// these inside (`guards`).
 const WIDE: usize = 64;
 
 /// The shape of a tube's messages.

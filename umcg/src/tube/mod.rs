@@ -1,5 +1,4 @@
-//! Tubes: messages from those that send to those that receive, through a buffer or from hand to
-//! hand.
+//! Tubes: messages from senders to receivers, through a buffer or directly.
 //!
 //! A tube has two ends, which can be cloned: [`tube`] makes it, with room for so many messages.
 //! Workers, kernel threads and futures may be on either end. Tubes are those of E. Soriano-Salvador
@@ -26,22 +25,22 @@
 //! | iterate | [`iter`](Receiver::iter), [`try_iter`](Receiver::try_iter), [`drain`](Receiver::drain) |
 //! | come to an end | [`close`](Sender::close), or drop all senders, or all receivers |
 //!
-//! What one may count on:
+//! Guarantees:
 //!
-//! - *Order.* Messages of one sender are received in their order. Of those that wait to send who
-//!   waits longest is received first, and of those that wait to receive who waits longest gets the
-//!   next message; it cannot be taken by who comes later. Futures are no exception. What goes on
-//!   before a send is seen by who receives the message.
+//! - *Order.* Messages of one sender are received in their order. The message of the longest
+//!   waiting sender is received first, and the longest waiting receiver gets the next message; a
+//!   later receiver cannot take it. Futures are no exception. Everything done before a send is seen
+//!   by the receiver of the message.
 //! - *Nothing is lost or doubled*: a wait that was cancelled, or ended by its deadline or by a
-//!   close, has sent or taken nothing, and the error has the message. A wait that was served has
-//!   been served, whatever happens at that moment.
-//! - *A message is copied once* into the tube and once out of it, or once altogether if somebody
+//!   close, has sent or taken nothing, and the error has the message. A wait that was served stays
+//!   served, whatever else happens at that moment.
+//! - *A message is copied once* into the tube and once out of it, or once altogether if a receiver
 //!   waits for it. Messages of more than 1024 bytes are copied outside of the tube's lock.
-//! - *Wakers are called last*, all of them, when the operation has happened. If one panics that
-//!   goes on from the operation then, and what it would have returned is dropped: a message that
-//!   was received, for example.
-//! - An operation that has not to wait makes no system call, but for waking a kernel thread. Not
-//!   for signal handlers.
+//! - *Wakers are called last*, all of them, when the operation has happened. If a waker panics,
+//!   the panic then goes on from the operation, whose result is dropped: a message that was
+//!   received, for example.
+//! - An operation that need not wait makes no system call, except to wake a kernel thread. Not for
+//!   signal handlers.
 
 mod back;
 mod batch;

@@ -1,9 +1,9 @@
 //! How a future stands in a tube's queue.
 //!
-//! It may be moved, dropped and forgotten, so it does not stand there with its frame, but with a
-//! [`FutureNode`] of its own, which has the place in the queue, the message, and the waker. Who
-//! serves it delivers there, and leaves it in a list ([`Calls`]) of those that are to be called.
-//! That is looked at after each operation that may have served somebody.
+//! A future may be moved, dropped and forgotten. So it stands there not with its frame, but with a
+//! [`FutureNode`] in memory of its own, which has the place in the queue, the message, and the
+//! waker. A server delivers there, and puts the node into a list ([`Calls`]) of those to be called.
+//! Each operation that may have served a waiter looks at that list afterwards.
 //!
 //! ```text
 //!            claimed, delivered              its waker is called
@@ -13,24 +13,26 @@
 //!          the queue                    the list
 //! ```
 //!
-//! - F1: all but the message is under the tube's lock. The message belongs to who has claimed the
-//!   waiter, from then until it is SERVED; otherwise to the future, but for F4.
+//! - F1: all but the message is under the tube's lock. The message belongs to the claimer of the
+//!   waiter, from the claim until it is SERVED; otherwise to the future, except for F4.
 //! - F2: the memory stays until the wait is over: taken out of the queue by its future, or served.
-//!   A future that is dropped meanwhile waits for the delivery, which is a copy. One that is
-//!   forgotten leaves it there for ever.
-//! - F3: who has served a future calls it, after its operation: CALLS is in the tube's word as long
-//!   as there is somebody to call. Wakers run what they like, so they are not called under a lock,
-//!   nor by who is not preempted, and last of all (U1 of [`last`](crate::rt::last)):
-//!   [`TubeState::operate`] is the one place that calls them, when what came of the operation
-//!   belongs to somebody. A waker is cloned before a future begins to stand, and one that is of no
-//!   use any more is dropped as the calls are made, last.
-//! - F4: nothing is lost with a future. One that was served and is dropped puts its message back,
-//!   before all others ([`back`](super::back)). Others that were served after it, and do not know
-//!   yet, have later messages: so it puts back the last of these, and each of them has that of the
-//!   one before. For that none may be on its way from WAITING to SERVED just then (`waiting`).
+//!   A future that is dropped meanwhile waits for the delivery, which is a copy. A forgotten future
+//!   leaves its node there for ever.
+//! - F3: the operation that has served a future calls it, at its end: CALLS is in the tube's word
+//!   as long as there is a future to call. A waker may run any code, so it is not called under a
+//!   lock, nor with preemption off, and last of all (U1 of [`last`](crate::rt::last)).
+//!   [`TubeState::operate`] is the one place that calls wakers, when the result of the operation
+//!   has an owner. A waker is cloned before a future enters the queue. A waker that is no longer
+//!   needed is dropped last, as the calls are made.
+//! - F4: no message is lost with a future. A future that was served and is dropped puts its message
+//!   back, before all others ([`back`](super::back)). Futures that were served after it, and do not
+//!   know yet, have later messages. So it puts back the last of these, and each of those futures
+//!   gets the message of the one before. For that no future may be on its way from WAITING to
+//!   SERVED just then (`waiting`).
 //!
-//! A message that is put back where there is no room for it stands by itself before all that wait
-//! to send, in what was the future's. When it was received that is freed by who would call.
+//! A message that is put back where there is no room for it stands by itself before all waiting
+//! senders, in the node of the dropped future. When it was received, the operation that would call
+//! the future frees the node.
 
 use super::core::{CALLS, Core, LockedCore, NO_MORE, SERVED, WANTS_SLOT};
 use super::ends::TubeState;
@@ -48,15 +50,15 @@ use std::task::Waker;
 /// How far a wait is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// In its queue; or claimed, and about to be served.
+    /// It is in its queue; or it is claimed, and about to be served.
     Waiting,
-    /// In the list of those to be called.
+    /// It is in the list of those to be called.
     Served,
-    /// In the list of those that were.
+    /// It is in the list of those that were called.
     Called,
 }
 
-/// Whether this note of who was served to receive is the number of a place, plus 1.
+/// Whether this note of a receiver that was served is the number of a place, plus 1.
 pub(super) fn is_slot(note: usize) -> bool {
     note != SERVED && note != NO_MORE
 }
@@ -71,7 +73,7 @@ pub(super) struct Calls {
     waiting: Cell<usize>,
 }
 
-/// How a future stands in a queue.
+/// A future's entry in a queue.
 pub(super) struct FutureNode<T> {
     waiter: Waiter,
     place: Place,
@@ -83,7 +85,7 @@ pub(super) struct FutureNode<T> {
 }
 
 impl<T> FutureNode<T> {
-    /// Whose place it is.
+    /// The node of a place.
     ///
     /// # Safety
     /// The place is in one of this tube's lists of calls, whose lock the caller has.
@@ -98,15 +100,15 @@ impl<T> FutureNode<T> {
     /// The message in it.
     ///
     /// # Safety
-    /// There is one, it belongs to the caller, and nobody has it after this.
+    /// There is one, it belongs to the caller, and is not used here after this.
     pub(super) unsafe fn take(&self) -> T {
         // SAFETY: passed on.
         unsafe { self.message.get().cast::<T>().read() }
     }
 
-    /// Takes it out of its queue; none then. Or the lock, when it was served: if it was claimed
-    /// that is about to be. If it receives then also every other one that was claimed was served,
-    /// so that the lists have all that have messages. The caller is not preempted.
+    /// Takes the node out of its queue, and returns none. Or, if it was claimed, waits until it was
+    /// served, and returns the lock. For a receiver, every other claimed receiver was served by
+    /// then too, so that the lists have all nodes with messages. The caller is not preempted.
     fn leave_or_be_served<'a>(&self, tube: &'a TubeState<T>) -> Option<LockedCore<'a, Typed<T>>> {
         let queue = if self.receives {
             &tube.core.receivers
@@ -154,7 +156,7 @@ unsafe impl<T> Queued for FutureNode<T> {
 
     fn called(&self) {
         let _hold = Hold::begin();
-        // SAFETY: who serves has an end of the tube.
+        // SAFETY: the server has an end of the tube.
         let tube = unsafe { &*self.tube };
         let mut locked = tube.core.lock();
         self.stage.set(Stage::Served);
@@ -166,17 +168,17 @@ unsafe impl<T> Queued for FutureNode<T> {
     }
 }
 
-/// What is to be done for one who was served.
+/// The thing to do for a node that was served.
 enum FutureCall<T> {
     Wake(Option<Waker>),
-    /// It was nobody's.
+    /// The node has no owner.
     Free(NonNull<FutureNode<T>>),
 }
 
 impl<T> TubeState<T> {
-    /// Does something that may serve futures, and calls those last. What `operation` returns owns
-    /// what was taken from the tube, and what was sent it has given away: so nothing is lost or
-    /// doubled if a waker panics, and the result is dropped then.
+    /// Runs an operation that may serve futures, and calls those last. The result of `operation`
+    /// owns the messages that were taken from the tube, and no message that was sent. So nothing is
+    /// lost or doubled if a waker panics, and the result is dropped.
     #[inline(always)]
     pub(super) fn operate<R>(&self, operation: impl FnOnce(&Core<Typed<T>>) -> R) -> R {
         let result = operation(&self.core);
@@ -193,7 +195,7 @@ impl<T> TubeState<T> {
         while let Some(call) = wait::undisturbed(|_| self.next_call()) {
             last.run(|| match call {
                 FutureCall::Wake(waker) => waker.into_iter().for_each(Waker::wake),
-                // SAFETY: it was left to whoever receives its message, and is in no list any more.
+                // SAFETY: it was left to the receiver of its message, and is in no list any more.
                 FutureCall::Free(node) => drop(unsafe { Box::from_raw(node.as_ptr()) }),
             });
         }
@@ -205,7 +207,7 @@ impl<T> TubeState<T> {
         let calls = &self.calls;
         let call = calls.to_call.first().and_then(|place| {
             calls.to_call.remove(place);
-            // SAFETY: the lock is the caller's.
+            // SAFETY: the lock is held here.
             let node = unsafe { FutureNode::of(place) }?;
             if place.is_ownerless() {
                 return Some(FutureCall::Free(node));
@@ -246,7 +248,7 @@ impl Calls {
         }
     }
 
-    /// Takes one out that was served. The caller has the lock.
+    /// Takes a node out that was served. The caller holds the lock.
     fn remove<T>(&self, node: &FutureNode<T>) {
         let list = if node.stage.get() == Stage::Served {
             &self.to_call
@@ -256,8 +258,8 @@ impl Calls {
         list.remove(&node.place);
     }
 
-    /// Has it take over the message of the last that was served after it, and all of these that of
-    /// the one before (F4). The caller has the lock.
+    /// Gives the node the message of the last one that was served after it, and each of those the
+    /// message of the one before (F4). The caller holds the lock.
     fn rotate<T>(&self, node: &FutureNode<T>) {
         let is_called = node.stage.get() == Stage::Called;
         let list = if is_called {
@@ -283,13 +285,13 @@ impl Calls {
 
 /// The waits of a future, one after the other.
 pub(super) struct FutureWaits<T> {
-    /// Made for the first that has to wait.
+    /// Made for the first wait.
     node: Option<NonNull<FutureNode<T>>>,
-    /// It stands in the queue, or was served and does not know it yet.
+    /// The node is in the queue, or was served and the future does not know it yet.
     pub(super) is_waiting: bool,
 }
 
-// SAFETY: it has a message, and a tube between threads.
+// SAFETY: it has a message, and refers to a tube that threads share.
 unsafe impl<T: Send> Send for FutureWaits<T> {}
 // SAFETY: shared, it gives access to nothing.
 unsafe impl<T: Send> Sync for FutureWaits<T> {}
@@ -304,7 +306,7 @@ impl<T> FutureWaits<T> {
         }
     }
 
-    /// What it stands with.
+    /// The node of the future.
     ///
     /// # Panics
     /// When it has never waited.
@@ -313,7 +315,7 @@ impl<T> FutureWaits<T> {
         unsafe { self.node.expect("a future that waits").as_ref() }
     }
 
-    /// Makes ready for a wait.
+    /// Prepares a wait.
     fn begin(&mut self, tube: &TubeState<T>, receives: bool, waker: Waker) -> &FutureNode<T> {
         let node = self.node.get_or_insert_with(|| {
             NonNull::from(Box::leak(Box::new(FutureNode {
@@ -329,7 +331,7 @@ impl<T> FutureWaits<T> {
         // SAFETY: freed with the future at the earliest.
         let object = unsafe { node.as_ref() };
         object.stage.set(Stage::Waiting);
-        // There is none: what a wait ends with takes its waker out.
+        // There is none: the end of a wait takes its waker out.
         let before = object.waker.replace(Some(waker));
         debug_assert!(before.is_none());
         let note = if receives && tube.by_slot() {
@@ -342,8 +344,8 @@ impl<T> FutureWaits<T> {
         object
     }
 
-    /// Receives, or waits for that: then the note is none. Otherwise it is what that of a place
-    /// would be.
+    /// Receives, and returns the note that a place would have; or enters the queue, and returns no
+    /// note.
     pub(super) fn receive(&mut self, tube: &TubeState<T>, waker: Waker) -> Looked {
         let node = self.begin(tube, true, waker);
         let core = &tube.core;
@@ -364,7 +366,7 @@ impl<T> FutureWaits<T> {
         self.begun(note)
     }
 
-    /// Sends, or waits for that, likewise.
+    /// Sends, or enters the queue, likewise.
     pub(super) fn send(&mut self, tube: &TubeState<T>, message: T, waker: Waker) -> Looked {
         let node = self.begin(tube, false, waker);
         // SAFETY: the future's (F1).
@@ -382,14 +384,14 @@ impl<T> FutureWaits<T> {
 
     fn begun(&mut self, note: Option<usize>) -> Looked {
         self.is_waiting = note.is_none();
-        // One that waits may be served by now, and called: its waker is others' as well.
+        // A node that waits may be served by now, and called: other threads may use its waker.
         Looked {
             note,
             wakers: [note.and_then(|_| self.node().waker.take()), None],
         }
     }
 
-    /// Whether it was served since. If not, this is the waker from now on.
+    /// Looks whether it was served since. If not, this is the waker from now on.
     pub(super) fn look(&mut self, tube: &TubeState<T>, waker: Waker) -> Looked {
         let mut waker = Some(waker);
         let node = self.node();
@@ -413,8 +415,8 @@ impl<T> FutureWaits<T> {
         }
     }
 
-    /// The future gives its wait up. Returns the note if it was served; what it has received then
-    /// is put back.
+    /// The future gives its wait up. Returns the note if it was served; a message that it has
+    /// received is put back.
     pub(super) fn give_up(&mut self, tube: &TubeState<T>) -> Looked {
         if !mem::take(&mut self.is_waiting) {
             return Looked {
@@ -426,7 +428,7 @@ impl<T> FutureWaits<T> {
         let (mut waker, mut is_left_behind) = (None, false);
         let note = wait::undisturbed(|served| {
             let Some(locked) = node.leave_or_be_served(tube) else {
-                // Nobody else knows of it any more.
+                // No other thread knows of it any more.
                 waker = node.waker.take();
                 return None;
             };
@@ -451,7 +453,7 @@ impl<T> FutureWaits<T> {
                     Err(locked) => {
                         node.place.note.set(node.address());
                         node.waiter.disown();
-                        // SAFETY: it has memory of its own, which is left to who receives the
+                        // SAFETY: it has memory of its own, which is left to the receiver of the
                         // message.
                         unsafe { locked.enter_in_front(&node.place) };
                         true
@@ -470,11 +472,11 @@ impl<T> FutureWaits<T> {
     }
 }
 
-/// How a future's wait is.
+/// The state of a future's wait.
 pub(super) struct Looked {
-    /// What it was served with, if it was.
+    /// The note with which it was served, if it was.
     pub(super) note: Option<usize>,
-    /// Those that are of no use any more. To be dropped last (U1).
+    /// Wakers that are no longer needed. To be dropped last (U1).
     pub(super) wakers: [Option<Waker>; 2],
 }
 
@@ -483,7 +485,7 @@ impl<T> Drop for FutureWaits<T> {
     fn drop(&mut self) {
         debug_assert!(!self.is_waiting);
         if let Some(node) = self.node {
-            // SAFETY: it stands nowhere any more.
+            // SAFETY: it is in no queue and no list any more.
             drop(unsafe { Box::from_raw(node.as_ptr()) });
         }
     }

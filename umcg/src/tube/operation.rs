@@ -9,7 +9,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::fmt;
 use std::mem::MaybeUninit;
 
-/// How far it is.
+/// The state of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TransferState {
     /// Nothing was done. To send: there is a message.
@@ -22,7 +22,7 @@ enum TransferState {
     Over,
 }
 
-/// What an operation has for its wait.
+/// One send or receive, with all that its wait needs.
 struct Transfer<'a, T> {
     tube: &'a TubeState<T>,
     place: Place,
@@ -72,15 +72,15 @@ impl<'a, T> Transfer<'a, T> {
     }
 }
 
-/// Sends a message, when it is selected. By [`Sender::sending`].
+/// Sends a message, when it is selected. Made by [`Sender::sending`].
 pub struct Sending<'a, T>(Transfer<'a, T>);
 
-/// Receives a message, when it is selected. By [`Receiver::receiving`].
+/// Receives a message, when it is selected. Made by [`Receiver::receiving`].
 pub struct Receiving<'a, T>(Transfer<'a, T>);
 
 impl<T> Sender<T> {
-    /// Sending this message, beside other operations. It is sent if the operation is selected, and
-    /// only then; otherwise [`Sending::into_inner`] has it.
+    /// Sending this message, beside other operations. It is sent only if the operation is selected;
+    /// otherwise [`Sending::into_inner`] returns it.
     ///
     /// ```
     /// let (sender, receiver) = umcg::tube::tube(1);
@@ -97,8 +97,8 @@ impl<T> Sender<T> {
 }
 
 impl<T> Receiver<T> {
-    /// Receiving a message, beside other operations. What was received and not asked for is
-    /// received by the next wait for this operation at once, or dropped with it.
+    /// Receiving a message, beside other operations. If a message was received and not asked for,
+    /// the next wait for this operation receives it at once; or it is dropped with the operation.
     pub fn receiving(&self) -> Receiving<'_, T> {
         Receiving(Transfer::new(&self.tube, MaybeUninit::uninit()))
     }
@@ -146,7 +146,7 @@ impl<T> OperationParts for Sending<'_, T> {
         self.0.address()
     }
 
-    /// Looked at before anything stands anywhere (U2 of `rt::last`).
+    /// Checked before any place stands in a queue (U2 of `rt::last`).
     fn prepare(&self) -> u64 {
         self.assert_message();
         u64::MAX

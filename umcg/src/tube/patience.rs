@@ -1,34 +1,35 @@
-//! How long one looks before one waits: for the lock, and for a message or for room.
+//! How long a caller spins before it waits: for the lock, and for a message or for room.
 //!
-//! A tube between two processors does most when each side goes on for a while by itself: what one
-//! has touched has to come over to the other, which takes longer than to send and receive several
-//! messages. So who finds the tube locked, or nothing to do there, leaves it alone for some time.
-//! That is no waiting in its order: who stands in a queue is not overtaken.
+//! A tube between two processors has its best throughput when each side goes on for a while by
+//! itself: transferring the cache lines that the other has touched takes longer than sending and
+//! receiving several messages. So a caller that finds the tube locked, or nothing to do there,
+//! leaves it alone for some time. Meanwhile it does not stand in the queue, and does not overtake
+//! any waiter there.
 //!
-//! A kernel thread that has looked in vain lets others run some times before it stands in a queue,
-//! as the one that it waits for may want this very processor; to sleep and to be woken takes
-//! several times as long.
+//! A kernel thread that has spun in vain lets other threads run some times before it stands in a
+//! queue, because the thread that it waits for may need this very processor. To sleep and be woken
+//! takes several times as long.
 //!
-//! A worker stands in the queue at once if it is the first there: it is served as soon as anybody
+//! A worker stands in the queue at once if it is the first there: it is served as soon as a peer
 //! comes, and nothing is faster than that. If others stand there before it, it lets the other
-//! workers run once, and looks again: when it is its turn there may be messages enough, or room
-//! enough, for many of its own, and none of these then takes a switch. It does so once only, so
-//! that nobody stays outside of the order for longer than a round of its server.
+//! workers run once, and looks again. By then there may be messages enough, or room enough, for
+//! many operations of its own, none of which then takes a switch. It does so only once, so that no
+//! worker stays outside of the order for longer than a round of its server.
 
 use crate::rt::sync::{give_way, give_way_briefly, is_alone, spin};
 use crate::rt::yield_now;
 use umcg_core::context::local;
 
-/// How many turns a thread leaves a tube alone that is locked: about as long as somebody else needs
-/// for what the tube has room for.
+/// How many turns of spinning a thread leaves a locked tube alone: about as long as another caller
+/// needs to fill or empty the tube.
 const BACK: u32 = 24;
-/// The same for a worker: as there are others behind it on this processor, it is to come away with
-/// more when it has taken the tube over.
+/// The same for a worker. Other workers wait for this processor, so it should get more done once it
+/// has the tube.
 const BACK_OF_WORKER: u32 = 96;
-/// The same for a thread that finds nothing to do, one time after the other.
+/// The same for a thread that finds nothing to do: one pause after the other.
 const PAUSES: [u32; 3] = [32, 32, 64];
-/// How often a thread lets others run before it waits: about as long as it takes to fall asleep and
-/// to be woken.
+/// How often a thread lets other threads run before it waits: about as long as it takes to fall
+/// asleep and be woken.
 const WAYS: u32 = 64;
 /// How often a lock is looked at before other threads may run.
 const LOOKS: u32 = 20;
@@ -48,8 +49,8 @@ pub(super) fn back_off(looks: &mut u32) {
     (0..turns).for_each(|_| spin());
 }
 
-/// Looks as long as it seems to be in vain, for a while: as a thread, or as a worker if it would
-/// not be the first to wait. A point of cancellation for a worker.
+/// Spins for a while, as long as `is_in_vain`. A worker does so only if it would not be the first
+/// to wait; this is a point of cancellation for it.
 #[inline(always)]
 pub(super) fn look_while(is_in_vain: impl Fn() -> bool, is_first: impl Fn() -> bool) {
     if !is_in_vain() {

@@ -1,28 +1,28 @@
-//! Large messages, and places of the ring in somebody's hands.
+//! Large messages, and held places of the ring.
 //!
 //! A large message is not copied under the lock. Its tube's store is a pool of places, and the ring
-//! has their numbers. A place is free, or held by one who fills it, or in the ring, or held by one
-//! who reads it:
+//! has their numbers. A place is free, or held by a sender that fills it, or in the ring, or held
+//! by a receiver that reads it:
 //!
 //! ```text
 //!          take_free                push_slot              pop_slot               give_back
 //!   free ------------> held, filled ----------> in the ring ---------> held, read ----------> free
 //! ```
 //!
-//! - L1: who holds a place is the only one to touch it: nothing is overwritten while somebody
-//!   copies it. No lock is held meanwhile.
+//! - L1: only the holder of a place touches it: nothing is overwritten while it is copied. No lock
+//!   is held meanwhile.
 //! - L2: messages have the order in which they come into the ring, not that in which their places
-//!   were taken: nobody waits for one who is slow to fill a place.
+//!   were taken: no caller waits for a sender that is slow to fill a place.
 //! - L3: the message of a sender that waited comes into the ring when a place is free, in the
-//!   queue's order, and is copied after that (`is_filled`). Who takes it meanwhile waits for the
-//!   copy, which takes no longer than its own will. So who waits longer is received first here,
-//!   too.
-//! - L4: a place that is free, and one who wants one, are never there at once. A receiver that
-//!   wants a place to read (`WANTS_SLOT`: `recv_ref`, and futures) can wait beside a sender with a
-//!   message, as there is no place for them to meet; one that takes a message then passes it, and
-//!   takes the sender's.
+//!   queue's order, and is copied after that (`is_filled`). A receiver that takes it meanwhile
+//!   waits for the copy, which takes no longer than the receiver's own copy will. So the message of
+//!   a longer waiting sender is received first here, too.
+//! - L4: there is never a free place and a waiter for one at once. A receiver that wants a place to
+//!   read (`WANTS_SLOT`: `recv_ref`, and futures) can wait while a sender waits with a message,
+//!   because there is no place for them to meet. A receiver that takes a message by copy then
+//!   passes it, and takes the sender's.
 //!
-//! With small messages a held place is a number only (`reserve`): so much less room in the ring.
+//! With small messages a held place is only a number (`reserve`): so much less room in the ring.
 
 use super::core::{
     CLOSED, Core, LockedCore, NO_MORE, RECEIVERS, SENDERS, SERVED, WANTS_SLOT, message_of,
@@ -31,7 +31,7 @@ use super::layout::Layout;
 use crate::rt::sync::{Ordering::*, give_way, spin};
 use crate::rt::wait::ClaimedList;
 
-/// How often one looks for a message to be copied before other threads may run.
+/// How often a receiver checks for the end of a copy before it lets other threads run.
 const LOOKS: u32 = 100;
 
 impl<L: Layout> Core<L> {
@@ -47,7 +47,7 @@ impl<L: Layout> Core<L> {
     ) -> usize {
         let slot = locked.take_free();
         locked.unlock();
-        // SAFETY: passed on; the place is in our hands (L1).
+        // SAFETY: passed on; the caller holds the place (L1).
         unsafe { self.copy(from, self.at(slot)) };
         if self.commit(slot, served) {
             return SERVED;
@@ -69,13 +69,13 @@ impl<L: Layout> Core<L> {
         let slot = locked.pop_slot();
         locked.unlock();
         self.wait_until_filled(slot);
-        // SAFETY: passed on; the place is in our hands (L1).
+        // SAFETY: passed on; the caller holds the place (L1).
         unsafe { self.copy(self.at(slot), into) };
         self.release(slot, served);
     }
 
-    /// The message in the place that the caller holds, which is large, is sent. False if the tube
-    /// is closed: then it still holds it.
+    /// Sends the large message in the place that the caller holds. False if the tube is closed:
+    /// then the caller still holds the place.
     pub(crate) fn commit(&self, slot: usize, served: &mut ClaimedList) -> bool {
         let locked = self.lock();
         if locked.word & CLOSED != 0 {
@@ -86,7 +86,7 @@ impl<L: Layout> Core<L> {
         true
     }
 
-    /// The same, to the first who waits, or into the ring by `push`.
+    /// The same, to the first waiting receiver, or into the ring by `push`.
     pub(super) fn commit_locked<'a>(
         &'a self,
         mut locked: LockedCore<'a, L>,
@@ -109,8 +109,8 @@ impl<L: Layout> Core<L> {
             receiver.place().note.set(slot + 1);
             served.push(receiver);
         } else {
-            // SAFETY: the receiver said where, and does not go on before it is resumed; the place
-            // is in our hands (L1).
+            // SAFETY: the receiver said where, and does not go on before it is resumed; the caller
+            // holds the place (L1).
             unsafe { self.copy(self.at(slot), std::ptr::with_exposed_provenance_mut(note)) };
             receiver.place().note.set(SERVED);
             served.push(receiver);
@@ -118,7 +118,7 @@ impl<L: Layout> Core<L> {
         }
     }
 
-    /// Gives a place back, which the first who waits for one gets. The caller has held it.
+    /// Gives back a place that the caller has held. The first waiter for a place gets it.
     pub(crate) fn release(&self, slot: usize, served: &mut ClaimedList) {
         let mut locked = self.lock();
         locked.give_back(slot);
@@ -142,7 +142,7 @@ impl<L: Layout> Core<L> {
             sender.place().note.set(slot + 1);
             return served.push(sender);
         }
-        // Only one that reads in a place may wait beside a sender (L4).
+        // Only a receiver that reads in a place may wait beside a sender (L4).
         let reader = if locked.word & RECEIVERS != 0 {
             locked.claim_any_receiver()
         } else {
@@ -153,8 +153,8 @@ impl<L: Layout> Core<L> {
             locked.push_slot(slot);
         }
         locked.unlock();
-        // SAFETY: the sender said where its message is, and does not go on before it is resumed;
-        // nobody touches the place before it is filled (L3).
+        // SAFETY: the sender gave the address of its message, and does not go on before it is
+        // resumed; no other touches the place before it is filled (L3).
         unsafe { self.copy(message_of(&sender), self.at(slot)) };
         match reader {
             Some(reader) => {
@@ -168,7 +168,7 @@ impl<L: Layout> Core<L> {
         served.push(sender);
     }
 
-    /// A message that came into the ring before its place was filled.
+    /// Waits for the copy of a message that came into the ring before its place was filled.
     pub(super) fn wait_until_filled(&self, slot: usize) {
         let mut looks = 0;
         // ORDERING(filled.2): Acquire, pairs with filled.1.
@@ -182,8 +182,8 @@ impl<L: Layout> Core<L> {
         }
     }
 
-    /// Takes a free place, to fill it: returns its number + 1, or `NO_MORE`. The lock if there is
-    /// none.
+    /// Takes a free place, to fill it. Returns its number + 1, or `NO_MORE`; or the lock if there
+    /// is none.
     pub(super) fn hold(&self) -> Result<usize, LockedCore<'_, L>> {
         let mut locked = self.lock();
         if locked.word & CLOSED != 0 {
@@ -197,8 +197,8 @@ impl<L: Layout> Core<L> {
         Ok(slot + 1)
     }
 
-    /// Takes the place of the first message, which is large, to read it: returns its number + 1, or
-    /// `NO_MORE`. The lock if there is none.
+    /// Takes the place of the first message, which is large, to read it. Returns its number + 1, or
+    /// `NO_MORE`; or the lock if there is none.
     pub(super) fn take_slot(&self) -> Result<usize, LockedCore<'_, L>> {
         let mut locked = self.lock();
         if locked.len() > 0 {
@@ -214,8 +214,8 @@ impl<L: Layout> Core<L> {
         }
     }
 
-    /// Sends a small message in a place that the caller holds, and so no more. False if the tube is
-    /// closed: then it still holds it.
+    /// Sends a small message by the place that the caller holds, which ends that hold. False if the
+    /// tube is closed: then the caller still holds the place.
     ///
     /// # Safety
     /// As [`Layout::copy`].

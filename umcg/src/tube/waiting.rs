@@ -1,4 +1,4 @@
-//! How one waits at a tube: alone, or beside other things.
+//! Waiting at a tube: alone, or beside other things.
 
 use super::core::{
     CLOSED, Core, LockedCore, NO_MORE, RECEIVERS, SENDERS, SERVED, TRY, WANTS_SLOT, message_of,
@@ -13,13 +13,13 @@ const RECEIVING: &&str = &"receive";
 /// Why nothing was sent or received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransferError {
-    /// The tube is closed; and empty, for who wants to receive.
+    /// The tube is closed; and empty, for a receive.
     Closed,
-    /// The caller would have to wait, or has waited long enough.
+    /// The caller would have to wait; or, with a deadline, to wait longer than that.
     WouldBlock,
 }
 
-/// What a served waiter's note says; none if it was late.
+/// The outcome that a served waiter's note says; without a note its deadline has passed.
 #[inline(always)]
 fn outcome(note: Option<usize>) -> Result<usize, TransferError> {
     match note {
@@ -29,11 +29,11 @@ fn outcome(note: Option<usize>) -> Result<usize, TransferError> {
     }
 }
 
-/// The tube as something that one waits at with a message.
+/// The tube as a queue to wait in with a message.
 #[repr(transparent)]
 pub(crate) struct Sending<L: Layout>(Core<L>);
 
-/// The tube as something that one waits at for a message.
+/// The tube as a queue to wait in for a message.
 #[repr(transparent)]
 pub(crate) struct Receiving<L: Layout>(Core<L>);
 
@@ -136,7 +136,7 @@ impl<L: Layout> Core<L> {
         outcome(note).map(drop)
     }
 
-    /// Sends if nobody has to wait for that.
+    /// Sends if that can be done at once.
     ///
     /// # Safety
     /// As [`Layout::copy`].
@@ -198,7 +198,7 @@ impl<L: Layout> Core<L> {
         outcome(note).map(drop)
     }
 
-    /// Receives if nobody has to wait for that.
+    /// Receives if that can be done at once.
     ///
     /// # Safety
     /// As [`Layout::copy`].
@@ -280,7 +280,7 @@ impl<L: Layout> LockedCore<'_, L> {
         self.unlock();
     }
 
-    /// Before all others: with a message that was sent already.
+    /// Enters before all others, with a message that was sent already.
     ///
     /// # Safety
     /// As [`wait::Places::push`].
@@ -301,7 +301,7 @@ impl<L: Layout> LockedCore<'_, L> {
         self.unlock();
     }
 
-    /// Nothing was done but what the place says.
+    /// Sets the note of the place, and unlocks.
     fn answer(self, place: &Place, note: usize) {
         place.note.set(note);
         self.unlock();
@@ -352,7 +352,7 @@ unsafe impl<L: Layout> SelectQueue for Sending<L> {
         let from = std::ptr::with_exposed_provenance(place.note.get());
         let mut locked = core.lock();
         let has_room = locked.has_room();
-        // Not the caller itself, who may stand there by another place.
+        // Not the caller itself, which may stand there by another place.
         let may_be_for = |other: &Place| {
             !other.is_of_same_wait(place) && (has_room || other.note.get() != WANTS_SLOT)
         };
@@ -375,7 +375,7 @@ unsafe impl<L: Layout> SelectQueue for Sending<L> {
             unsafe { core.hand_over(locked, from, &receiver) };
             served.push(receiver);
         } else if !has_room {
-            // Those that were there were served elsewhere just now.
+            // The receivers that were there were served elsewhere just now.
             locked.answer(place, TRY);
         } else if core.layout.is_large() {
             // SAFETY: by the contract.

@@ -1,11 +1,11 @@
-//! Messages in place, by their addresses: what [`guards`](super::super::guards) are where there are
-//! none.
+//! Messages in place, by their addresses: the counterpart of [`guards`](super::super::guards) for
+//! C, which has no guards.
 //!
-//! A large message lies in the tube's store, as there. A small one, and a large one of a tube that
-//! has no store, lies in memory of its own.
+//! A large message lies in the tube's store, as with guards. A small one, and a large one of a tube
+//! that has no store, lies in memory of its own.
 //!
-//! The tube knows which places are in use, and what for ([`PlacesInUse`]): C may name any address,
-//! or one twice.
+//! The tube knows which places are in use, and for which purpose ([`PlacesInUse`]): C may name any
+//! address, or one twice.
 
 use super::{ALIGN, TransferError, Tube};
 use crate::rt::sync::HoldLock;
@@ -31,7 +31,7 @@ impl From<TransferError> for NoPlace {
     }
 }
 
-/// What a place is in use for.
+/// The purpose for which a place is in use.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
     /// To be filled: until `commit` or `unreserve`.
@@ -53,7 +53,7 @@ impl PlacesInUse {
         at
     }
 
-    /// The place at this address, if it is in use for that; it is in use no more.
+    /// Ends the use of the place at this address. None if it is not in use for this purpose.
     fn end(&self, at: usize, used: Use) -> Option<*mut u8> {
         let mut places = self.0.lock();
         if places.get(&at) != Some(&used) {
@@ -81,7 +81,7 @@ struct MessageMemory {
 
 impl MessageMemory {
     fn layout(tube: &Tube) -> Option<alloc::Layout> {
-        // One without bytes has an address, too.
+        // A message without bytes has an address, too.
         alloc::Layout::from_size_align(tube.size().max(1), ALIGN).ok()
     }
 
@@ -124,7 +124,7 @@ impl Tube {
         self.reserve_by(|| self.0.reserve(deadline.unwrap_or(u64::MAX)))
     }
 
-    /// The same if nobody has to wait for that.
+    /// The same if that can be done at once.
     ///
     /// # Errors
     /// [`NoPlace`].
@@ -157,7 +157,8 @@ impl Tube {
     /// If the place came from `reserve`, there is a message.
     pub unsafe fn commit(&self, at: usize) -> Result<(), NotSent> {
         let at = self.1.end(at, Use::Sending).ok_or(NotSent::NoPlace)?;
-        // SAFETY: it was in use until now. Before it is sent: after that the tube may be gone.
+        // SAFETY: it was in use until now. Taken back before the message is sent: after that the
+        // tube may be gone.
         let (slot, _own) = unsafe { self.take_back(at) };
         let sent = wait::undisturbed(|served| match slot {
             Some(slot) => self.0.commit(slot, served),
@@ -212,7 +213,7 @@ impl Tube {
         Ok(self.1.begin(own.into_raw(), Use::Receiving))
     }
 
-    /// The same if nobody has to wait for that.
+    /// The same if that can be done at once.
     ///
     /// # Errors
     /// [`NoPlace`].
