@@ -1,5 +1,5 @@
-//! What the C interface needs besides: deadlines as numbers, words that are addresses only, and the
-//! kernel's EFAULT as an answer.
+//! The parts that only the C interface needs: deadlines as numbers, words that are addresses only,
+//! and the kernel's EFAULT as an answer.
 
 use super::table::Requeued;
 use super::{Wait, WaitSet, set, shared, table};

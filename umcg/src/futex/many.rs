@@ -1,7 +1,7 @@
-//! Who waits for many words: one claim for all its places.
+//! A waiter for many words: one claim for all its places.
 //!
 //! ```text
-//!              arm                   stand                          claimed by who wakes one of its words
+//!              arm                   stand                          claimed by a waker of one of its words
 //!    IDLE  ---------->  ARMED  ---------------->  STANDING  ------------------------------------------.
 //!     ^ ^                | |  (SITTING between)      |                                                v
 //!     | `-- disarm ------' `-- claimed ---------------------------------------------> CLAIMED + index (until the next `arm`)
@@ -9,16 +9,17 @@
 //! ```
 //!
 //! Its places stay in the table from one wait to the next, so that a wait costs no lock a word: it
-//! arms, looks at the words, and stops. Who wakes one of the words claims it under that word's lock
-//! by one compare-and-swap of the word here; while it is IDLE or CLAIMED its places are passed
-//! over.
+//! arms, looks at the words, and stops. A waker of one of the words claims it under that word's
+//! lock, by one compare-and-swap of the state word here. While it is IDLE or CLAIMED its places are
+//! passed over.
 //!
-//! - M1: who changes STANDING has the waiter's place, and nobody else: that is the lock of the
-//!   queue of one in which it waits. SITTING: the waiter itself has it, for some instructions.
-//! - M2: no wake-up is missed. The waiter arms by a read-modify-write of this word, and looks at
-//!   all words then. Who wakes has changed a word before, and makes a read-modify-write here, even
-//!   if it changes nothing. One of the two is first: either it finds this armed, or the waiter,
-//!   which reads what it left here (`armed.1`, `armed.2`), finds the word changed.
+//! - M1: only the party that changes STANDING has the waiter's place. So STANDING serves as the
+//!   lock of the queue of one in which it waits. SITTING: the waiter itself has the place, for some
+//!   instructions.
+//! - M2: no wake-up is missed. The waiter arms by a read-modify-write of this state word, and then
+//!   looks at all its words. A waker has changed a word before, and makes a read-modify-write here,
+//!   even if that changes nothing. One of the two is first: either the waker finds this armed; or
+//!   the waiter reads the waker's write here (`armed.1`, `armed.2`), and finds the word changed.
 
 use crate::rt::spin::look_again;
 use crate::rt::sync::{AtomicU32, Ordering::*};
@@ -31,7 +32,7 @@ const STANDING: u32 = 3;
 /// And the index above.
 const CLAIMED: u32 = 4;
 
-/// So many words at most. Twice that is an index, too: see `shared`.
+/// The most words. Twice that is an index, too: see `shared`.
 pub(crate) const MOST: usize = 1_000_000_000;
 
 pub(crate) struct Many {
@@ -40,21 +41,21 @@ pub(crate) struct Many {
     places: Places,
 }
 
-// SAFETY: the queue is touched by who has it (M1).
+// SAFETY: the queue is touched only by the party that has it (M1).
 unsafe impl Sync for Many {}
 
-/// Whether somebody could be claimed.
+/// The result of a claim.
 pub(crate) enum Claim {
-    /// It does not wait, or somebody else was first.
+    /// It does not wait, or another party was first.
     Failed,
-    /// It was on its way; or it stands, and is to be resumed.
+    /// It was ARMED, and will find the claim; or it stands, and is to be resumed.
     Served(Option<Claimed>),
 }
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FutexEnd {
-    /// Somebody woke the word with this index.
+    /// The word with this index was woken.
     Woken(usize),
     /// The word with this index had another value than was expected.
     Changed(usize),
@@ -72,7 +73,7 @@ impl Many {
         }
     }
 
-    /// Claims it for the word with this index. By who has that word's lock.
+    /// Claims it for the word with this index. The caller holds that word's lock.
     pub(crate) fn claim(&self, index: u32) -> Claim {
         let mut looks = 0;
         loop {
@@ -86,9 +87,10 @@ impl Many {
                 // Written as it is (M2).
                 other => other,
             };
-            // ORDERING(armed.1): Release, pairs with armed.2: what the caller did before is seen by
-            // who arms later.
-            // ORDERING(claimed.1): likewise, pairs with claimed.2: and by who was claimed.
+            // ORDERING(armed.1): Release, pairs with armed.2: a waiter that arms later sees
+            // everything that the caller did before.
+            // ORDERING(claimed.1): likewise, pairs with claimed.2: and so does the waiter that was
+            // claimed.
             // ORDERING(standing.2): Acquire, pairs with standing.1: the place is seen.
             if self
                 .word
@@ -118,20 +120,20 @@ impl Many {
         self.word.swap(ARMED, Acquire);
     }
 
-    /// From here on it cannot: the index if it was.
+    /// From here on it cannot be claimed. Returns the index if it was.
     pub(crate) fn disarm(&self) -> Option<usize> {
         self.step(ARMED, IDLE).err()
     }
 
     /// The index for which it was claimed, if the step fails for that.
     fn step(&self, from: u32, to: u32) -> Result<(), usize> {
-        // ORDERING(claimed.2): Acquire, pairs with claimed.1: what was done before the wake-up is
+        // ORDERING(claimed.2): Acquire, pairs with claimed.1: everything done before the wake-up is
         // seen.
         let stepped = self.word.compare_exchange(from, to, Acquire, Acquire);
         stepped.map(drop).map_err(|word| (word - CLAIMED) as usize)
     }
 
-    /// Stops the caller, who has armed it, until it is claimed: returns the index. None when the
+    /// Stops the caller, which has armed it, until it is claimed. Returns the index; none if the
     /// deadline has passed first.
     pub(crate) fn wait(&self, reason: &'static &'static str, deadline: u64) -> Option<usize> {
         wait::one(self, reason, deadline, |single, _| self.stand(single))
@@ -150,7 +152,7 @@ impl Many {
     }
 }
 
-// SAFETY: who changes STANDING has the queue (M1).
+// SAFETY: the party that changes STANDING has the queue (M1).
 unsafe impl Queued for Many {
     fn leave(&self, place: &Place, _: &mut ClaimedList) -> bool {
         // ORDERING(standing.2): as above.

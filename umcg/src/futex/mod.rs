@@ -1,10 +1,10 @@
-//! Waiting for words: a 32-bit word is compared, and if it has the value that it is expected to
-//! have, the caller stops until somebody wakes the word.
+//! Waiting for words: a 32-bit word is compared, and if it has the expected value, the caller stops
+//! until the word is woken.
 //!
-//! What futex(2) is to kernel threads, this is to workers and kernel threads alike: a worker that
-//! waits gives its server to others. Who waits for a word first is woken first, whoever it is, and
-//! a hop of workers costs some tens of nanoseconds. One can wait for many words at once
-//! ([`wait_multiple`], [`WaitSet`]): the meaning is that of FUTEX_WAIT_MULTIPLE (G. Krisman
+//! This does for workers and kernel threads alike what futex(2) does for kernel threads. A worker
+//! that waits gives its server to others. The first waiter of a word is woken first, worker or
+//! thread, and a hop of workers costs some tens of nanoseconds. A caller can wait for many words at
+//! once ([`wait_multiple`], [`WaitSet`]): the meaning is that of FUTEX_WAIT_MULTIPLE (G. Krisman
 //! Bertazi, A. Almeida, "Implement FUTEX_WAIT_MULTIPLE operation", 2020), for any number of words.
 //!
 //! ```
@@ -22,21 +22,22 @@
 //! guest.join().unwrap();
 //! ```
 //!
-//! # What is promised
+//! # Guarantees
 //!
-//! - If the word has another value, nobody waits. Who changes it and then wakes it misses nobody:
-//!   either a waiter is woken, or it sees the change.
-//! - Nobody is woken without a reason; but a wake-up says nothing about the value, so a wait
-//!   belongs into a loop. What was written before a wake-up is seen by who was woken.
-//! - A wait that is cancelled or late was not woken: the wake-up goes to the next one.
+//! - If the word has another value, a caller does not wait. A thread that changes the word and then
+//!   wakes it misses no waiter: each is woken, or sees the change.
+//! - No waiter is woken without a reason; but a wake-up says nothing about the value, so put the
+//!   wait in a loop. A woken waiter sees everything that was written before the wake-up.
+//! - A wait that is cancelled, or ended by its deadline, was not woken: the wake-up goes to the
+//!   next one.
 //!
 //! # Whose words
 //!
 //! The functions here are for words of one process. Their waiters, kernel threads included, stand
 //! in a table of the library's, so the kernel does not know them: FUTEX_WAKE by foreign code does
-//! not reach them, and [`wake`] reaches nobody who sleeps by FUTEX_WAIT. Such words, and those in
-//! memory that processes share, are the business of [`shared`], which goes to the kernel. The two
-//! do not mix: who waits for a word by the one is not woken by the other.
+//! not reach them, and [`wake`] does not reach a thread that sleeps by FUTEX_WAIT. For such words,
+//! and for words in memory that processes share, use [`shared`], which goes to the kernel. The two
+//! do not mix: a wait by the one is not woken by the other.
 //!
 //! Algorithm and argument: docs/protocols/futex.md.
 
@@ -57,7 +58,7 @@ pub use word::{Changed, WaitError, cmp_requeue, requeue, wait, wait_deadline, wa
 
 use word::wait_until;
 
-/// Of all words of the process. Untouched pages of it are no memory.
+/// The table of all words of the process. Its untouched pages take no memory.
 fn table() -> &'static table::Table<4096> {
     static TABLE: table::Table<4096> = table::Table::new();
     &TABLE

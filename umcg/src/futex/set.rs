@@ -1,4 +1,4 @@
-//! Waiting for whichever of many words is woken first.
+//! Waiting for the first of many words that is woken.
 
 use super::many::{FutexEnd, MOST, Many};
 use super::table::{Stand, address};
@@ -12,10 +12,10 @@ use std::ptr::NonNull;
 
 const REASON: &&str = &"futexes";
 
-/// So many words need no memory but the stack.
+/// Up to so many words need no memory but the stack.
 const FEW: usize = 8;
 
-/// A word to wait for, and the value that it is to have.
+/// A word to wait for, and its expected value.
 #[derive(Clone, Copy, Debug)]
 pub struct Wait<'a> {
     pub(super) word: &'a AtomicU32,
@@ -27,7 +27,7 @@ pub struct Wait<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChangedAt(pub usize);
 
-/// Why nobody woke the caller.
+/// Why the caller was not woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitMultipleError {
     /// The word with this index had another value.
@@ -64,7 +64,7 @@ impl<'a> Wait<'a> {
         }
     }
 
-    /// A word that processes share, or that others wake by FUTEX_WAKE: see [`shared`].
+    /// A word that processes share, or that foreign code wakes by FUTEX_WAKE: see [`shared`].
     pub const fn shared(word: &'a AtomicU32, expected: u32) -> Wait<'a> {
         Wait {
             word,
@@ -73,19 +73,19 @@ impl<'a> Wait<'a> {
         }
     }
 
-    /// Whether the word has the value that it is expected to have.
+    /// Whether the word has the expected value.
     #[inline]
     pub fn is_expected(&self) -> bool {
         self.word.load(Relaxed) == self.expected
     }
 }
 
-/// Waits until somebody wakes one of the words, and returns its index, if all have the values that
-/// they are expected to have. A word may be in the list more than once. A point of cancellation if
-/// it has to wait; a wait that is cancelled has taken no wake-up. Switches.
+/// If all words have their expected values, waits until one of them is woken, and returns its
+/// index. A word may be in the list more than once. A point of cancellation if it has to wait; a
+/// wait that is cancelled has taken no wake-up. Switches.
 ///
-/// The caller stands in the queue of each word, and leaves all of them when it was woken: who waits
-/// for the same words often has less to do with a [`WaitSet`].
+/// The caller enters the queue of each word, and leaves all of them when it was woken. For repeated
+/// waits for the same words, a [`WaitSet`] costs less.
 ///
 /// # Errors
 /// [`ChangedAt`].
@@ -138,7 +138,7 @@ pub(crate) fn wait_multiple_until(
     wait_for_any(words, deadline).into()
 }
 
-/// [`wait_multiple_until`], with everything that can come of it.
+/// [`wait_multiple_until`], with all its outcomes.
 #[inline]
 pub(crate) fn wait_for_any(words: &[Wait<'_>], deadline: u64) -> FutexEnd {
     assert!(!words.is_empty(), "wait_multiple: an empty list");
@@ -196,7 +196,7 @@ fn wait_once(many: &Many, words: &[Wait<'_>], entries: &[WordEntry], deadline: u
     )
 }
 
-/// What is kept of one word: its place in the table.
+/// The record of one word: its place in the table.
 #[repr(align(64))]
 struct WordEntry {
     place: Place,
@@ -237,13 +237,13 @@ fn leave(words: &[Wait<'_>], entries: &[WordEntry]) {
     });
 }
 
-/// The first that has not the value that it is expected to have.
+/// The first word that does not have its expected value.
 #[inline]
 pub(super) fn changed(words: &[Wait<'_>]) -> Option<usize> {
     words.iter().position(|wait| !wait.is_expected())
 }
 
-/// Waits for words whose places stand in the table, but for those that are shared.
+/// Waits for words whose places stand in the table, except for shared words.
 #[inline]
 fn wait_for(many: &Many, words: &[Wait<'_>], any_shared: bool, deadline: u64) -> FutexEnd {
     // Read only, at first.
@@ -257,7 +257,8 @@ fn wait_for(many: &Many, words: &[Wait<'_>], any_shared: bool, deadline: u64) ->
     wait_armed(many, words, deadline)
 }
 
-/// Waits for those words whose places stand in the table. Armed first, and compared then: M2.
+/// Waits for the words whose places stand in the table. It is armed first; then the words are
+/// compared (M2).
 #[inline]
 pub(super) fn wait_armed(many: &Many, words: &[Wait<'_>], deadline: u64) -> FutexEnd {
     if let Some(index) = changed(words) {
@@ -273,9 +274,9 @@ pub(super) fn wait_armed(many: &Many, words: &[Wait<'_>], deadline: u64) -> Fute
 ///
 /// A set keeps its memory, and its places in the queues, from one wait to the next: a wait compares
 /// the words, and stops; it costs the same few locked operations for one word and for a thousand.
-/// In a word's queue it stands from its first wait on, and goes to the end when it is woken there.
-/// So it may be woken before one that has waited for longer without a break, but only once; then it
-/// is that one's turn.
+/// It stands in a word's queue from its first wait on, and goes to the end when it is woken there.
+/// So it may be woken before a waiter that has waited for longer without a break, but only once;
+/// then it is that waiter's turn.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU32, Ordering::*};
@@ -288,7 +289,7 @@ pub(super) fn wait_armed(many: &Many, words: &[Wait<'_>], deadline: u64) -> Fute
 ///         words[1].store(7, Release);
 ///         futex::wake(&words[1], 1);
 ///     });
-///     let index = set.wait().unwrap_or_else(|changed| changed.0); // whoever was faster
+///     let index = set.wait().unwrap_or_else(|changed| changed.0); // woken, or changed before
 ///     assert_eq!((index, words[index].load(Acquire)), (1, 7));
 /// });
 /// set.expect(1, 7);
@@ -297,10 +298,11 @@ pub(super) fn wait_armed(many: &Many, words: &[Wait<'_>], deadline: u64) -> Fute
 /// ```
 pub struct WaitSet<'a> {
     words: Vec<Wait<'a>>,
-    /// Of the same length. By shared references only, as others may be looking at them; memory that
-    /// is never freed while one of them stands in the table, also if the set is forgotten.
+    /// Of the same length. Used by shared references only, because other threads may be looking at
+    /// them. Their memory is never freed while one of them stands in the table, also if the set is
+    /// forgotten.
     entries: Vec<WordEntry>,
-    /// So many of them have entered.
+    /// How many of them have entered.
     entered: usize,
     any_shared: bool,
     many: NonNull<Many>,
@@ -362,12 +364,12 @@ impl<'a> WaitSet<'a> {
         self.words.is_empty()
     }
 
-    /// The first word that has not the value that it is expected to have. Does not wait.
+    /// The first word that does not have its expected value. Does not wait.
     pub fn changed(&self) -> Option<usize> {
         changed(&self.words)
     }
 
-    /// From now on the word with this index is to have this value.
+    /// Sets the expected value of the word with this index.
     ///
     /// # Panics
     /// When there is no such word.
@@ -419,7 +421,7 @@ impl<'a> WaitSet<'a> {
         self.wait_for_any(deadline).into()
     }
 
-    /// [`WaitSet::wait_until`], with everything that can come of it.
+    /// [`WaitSet::wait_until`], with all its outcomes.
     #[inline]
     pub(crate) fn wait_for_any(&mut self, deadline: u64) -> FutexEnd {
         assert!(!self.words.is_empty(), "WaitSet: nothing to wait for");

@@ -1,22 +1,22 @@
 //! Words in memory that processes share, and words that code without this library waits for or
 //! wakes: waiting in the kernel.
 //!
-//! The functions mean what those of [`futex`](super) mean, but go to the kernel (futex(2) without
-//! FUTEX_PRIVATE_FLAG, futex_waitv(2)): they meet everybody else who does, in whichever process. A
-//! wake-up is a system call. A kernel thread waits there itself. A worker gives its server to
-//! others meanwhile: a light worker of the library's waits for it, in a blocking scope; so it can
-//! be cancelled, and wait for words of both kinds at once ([`wait_multiple`](super::wait_multiple)
-//! with [`Wait::shared`](super::Wait::shared)).
+//! The functions mean the same as those of [`futex`](super), but go to the kernel (futex(2) without
+//! FUTEX_PRIVATE_FLAG, futex_waitv(2)). So they meet all other code that does, in any process. A
+//! wake-up is a system call. A kernel thread waits in the kernel itself. A worker gives its server
+//! to others meanwhile: a light worker of the library's waits for it, in a blocking scope. So a
+//! worker's wait can be cancelled, and it can wait for words of both kinds at once
+//! ([`wait_multiple`](super::wait_multiple) with [`Wait::shared`](super::Wait::shared)).
 //!
 //! futex_waitv, which waits for up to 128 words, is there since Linux 5.16; more words are waited
-//! for by several. Where it is missing (or `UMCG_NO_FUTEX_WAITV` is in the environment) who waits
-//! for several words, and any worker, looks at them from time to time, every millisecond at last:
-//! it sees that a word has changed, but not that one was woken without a change, and does not count
-//! among those that a wake-up has woken.
+//! for by several. Where it is missing (or `UMCG_NO_FUTEX_WAITV` is in the environment) every
+//! waiter for several words, and every worker, looks at the words from time to time, in the end
+//! every millisecond. It sees that a word has changed, but not a wake-up without a change, and does
+//! not count among the waiters that a wake-up has woken.
 //!
 //! The kernel knows a shared word by the page that it lies in. Memory that is private to the
 //! process, that it may only read, and that was never written has no page of its own: there the
-//! kernel says EFAULT, and a wait for such a word panics, as nobody could ever change or wake it.
+//! kernel says EFAULT, and a wait for such a word panics, as it could never be changed or woken.
 
 use super::many::{Claim, FutexEnd, Many};
 use super::set::{self, Wait, changed};
@@ -33,15 +33,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering::*;
 use std::sync::{Arc, OnceLock};
 
-/// What futex_waitv takes.
+/// The most words that futex_waitv takes.
 const MOST: usize = 128;
 
-/// Between two looks, at first and at last, where there is no futex_waitv.
+/// The pause between two looks, the first and the longest, where there is no futex_waitv.
 const SHORT: u64 = 50_000;
 const LONG: u64 = 1_000_000;
 
-/// Waits until somebody wakes the word, if it has this value. A point of cancellation if it has to
-/// wait. Switches.
+/// If the word has this value, waits until it is woken. A point of cancellation if it has to wait.
+/// Switches.
 ///
 /// # Errors
 /// [`Changed`].
@@ -74,9 +74,9 @@ pub(crate) fn wait_until(word: &AtomicU32, expected: u32, deadline: u64) -> Resu
         })
 }
 
-/// Wakes up to `count` of those that wait for the word. Returns how many. Does not switch.
+/// Wakes up to `count` waiters of the word. Returns how many. Does not switch.
 pub fn wake(word: &AtomicU32, count: usize) -> usize {
-    // Nobody waits for a word that the kernel does not know.
+    // A word that the kernel does not know has no waiters.
     wake_in_kernel(word, count).unwrap_or(0)
 }
 
@@ -89,12 +89,12 @@ pub(super) fn wake_in_kernel(word: &AtomicU32, count: usize) -> Result<usize, Er
     }
 }
 
-/// Wakes up to `wake` of those that wait for the word `from`, and has up to `others` more wait for
-/// the word `to` instead. Does not switch.
+/// Wakes up to `wake` waiters of the word `from`, and moves up to `others` more to the word `to`.
+/// Does not switch.
 ///
-/// Where a process is stopped and goes on (SIGSTOP, a debugger, a frozen container), the kernel
-/// begins its waits anew: those that were moved wait for the word `from` again if it still has the
-/// value that they expect. So change that word before you move its waiters.
+/// Change the word `from` before you move its waiters. When a process is stopped and goes on
+/// (SIGSTOP, a debugger, a frozen container), the kernel begins its waits anew: waiters that were
+/// moved wait for the word `from` again if it still has the value that they expect.
 pub fn requeue(from: &AtomicU32, to: &AtomicU32, wake: usize, others: usize) -> Requeued {
     requeue_in_kernel((from, None), to, wake, others).unwrap_or_default()
 }
@@ -145,7 +145,7 @@ impl Requeued {
     }
 }
 
-/// Waits for words some of which are shared; the others stand in the table.
+/// Waits for words of which some are shared; the places of the others stand in the table.
 pub(super) fn wait_for(many: &Many, words: &[Wait<'_>], deadline: u64) -> FutexEnd {
     let is_thread = server::current_task().is_none();
     if is_thread
@@ -168,13 +168,13 @@ pub(super) fn wait_for(many: &Many, words: &[Wait<'_>], deadline: u64) -> FutexE
     }
 }
 
-/// Has others wait for the shared words, and waits for them, and for the rest.
+/// Starts sleepers for the shared words, and waits for the sleepers and for the other words.
 fn wait_by_others(many: &Many, words: &[Wait<'_>], deadline: u64) -> FutexEnd {
     many.arm();
     let mut sleepers = Vec::new();
     let started = foreign::start_global().is_ok() && Sleeper::start_all(many, words, &mut sleepers);
-    // Whoever is cut short leaves no sleeper behind that knows these words; and who unwinds must
-    // not wait for one.
+    // A wait that is cut short must leave no sleeper behind that knows these words; and while
+    // unwinding it must not wait for one.
     let end =
         started.then(|| catch_unwind(AssertUnwindSafe(|| set::wait_armed(many, words, deadline))));
     let mut untold = Vec::new();
@@ -189,9 +189,9 @@ fn wait_by_others(many: &Many, words: &[Wait<'_>], deadline: u64) -> FutexEnd {
             .map_or(FutexEnd::Woken(failed(words.len())), FutexEnd::Woken))
     });
     let is_woken = matches!(end, Ok(FutexEnd::Woken(told)) if told < words.len());
-    // A sleeper was woken as the wait ended. It is the waiter's wake-up, since it came to where the
-    // waiter stood, wherever others had moved it. A waiter that was asked to end hears of it in its
-    // next wait.
+    // A sleeper was woken as the wait ended. That is the waiter's own wake-up, since it reached the
+    // waiter's place, to whichever word that had been moved. A waiter that was asked to end learns
+    // of that in its next wait.
     let own = if is_woken { None } else { untold.pop() };
     pass_on(words, &untold);
     match end {
@@ -206,15 +206,15 @@ fn wait_by_others(many: &Many, words: &[Wait<'_>], deadline: u64) -> FutexEnd {
     }
 }
 
-/// One wait was woken more than once: the others are the next waiters'.
+/// One wait was woken more than once: passes the other wake-ups on to the next waiters.
 fn pass_on(words: &[Wait<'_>], woken: &[usize]) {
     for index in woken {
         wake(words[*index].word, 1);
     }
 }
 
-/// What a sleeper tells for so many words: the index of one that was woken; behind those, that of
-/// one that has changed; behind those, that it could not sleep.
+/// A sleeper's answer for so many words is the index of a word that was woken; above those, the
+/// index of a word that has changed; above those, that it could not sleep.
 const fn failed(words: usize) -> usize {
     2 * words
 }
@@ -224,10 +224,10 @@ const fn faulted(words: usize) -> usize {
     failed(words) + 1
 }
 
-/// A light worker that waits in the kernel for words of another.
+/// A light worker that waits in the kernel for another waiter's words.
 struct Sleeper {
     wait: Arc<KernelWait>,
-    /// Returns the index of a word that was woken when its waiter could not be told any more.
+    /// Returns the index of a word that was woken, if its waiter could not be told any more.
     worker: JoinHandle<Option<usize>>,
 }
 
@@ -241,8 +241,7 @@ struct KernelWait {
     all: usize,
 }
 
-// SAFETY: what it points to outlives the worker, which `stop` waits for, and is made for many
-// threads.
+// SAFETY: its pointees outlive the worker, which `stop` waits for, and are made for many threads.
 unsafe impl Send for KernelWait {}
 // SAFETY: as above.
 unsafe impl Sync for KernelWait {}
@@ -318,7 +317,7 @@ enum Slept {
     Woken(usize),
     Changed(usize),
     TimedOut,
-    /// By the word for that.
+    /// By the `stop` word.
     Stopped,
     /// The kernel had no memory.
     Failed,
@@ -330,8 +329,8 @@ enum Slept {
 /// value than 0.
 fn sleep(words: &[Wait<'_>], stop: Option<&AtomicU32>, deadline: u64) -> Slept {
     let until = time::timespec(deadline);
-    // Of several that were woken Linux tells the last: so that comes first by which no wake-up is
-    // lost.
+    // Of several words that were woken Linux reports the last. So `stop` comes first, and no
+    // wake-up is lost by it.
     let stops = stop
         .into_iter()
         .map(|stop| in_kernel(stop, 0, WaitFlags::PRIVATE));
@@ -399,8 +398,8 @@ fn has_waitv() -> bool {
     })
 }
 
-/// Waits without help from the kernel, which is only asked whether it knows the words: by a requeue
-/// of nobody to the same word.
+/// Waits without help from the kernel. The kernel is only asked whether it knows the words: by a
+/// requeue of no waiters to the same word.
 fn look_now_and_then(many: &Many, words: &[Wait<'_>], deadline: u64) -> FutexEnd {
     let mut shared = words.iter().filter(|wait| wait.is_shared);
     if shared.any(|wait| requeue_in_kernel((wait.word, None), wait.word, 0, 0) == Err(Errno::FAULT))

@@ -1,26 +1,26 @@
-//! Who waits at which address: a table of buckets, each with a lock and one queue.
+//! The waiters of all addresses: a table of buckets, each with a lock and one queue.
 //!
 //! ```text
 //!   address --hash--> bucket: Spin | queue:  place -- place -- place -- ...      of all addresses with this hash, in the order in which they came
 //!                                              |        |
-//!                                            stand    stand                      which address it is; and whose the place is, if it is one of many
+//!                                            stand    stand                      the address; and the owner of the place, if it is one of many
 //! ```
 //!
 //! - F1: the word is compared under the lock of its bucket, or after a kept place is armed (see
-//!   [`Many`]). Who changes the word does so before it takes the lock to wake: so either the waiter
-//!   is found, or it finds the change.
+//!   [`Many`]). A waker changes the word before it takes the lock to wake: so either it finds the
+//!   waiter, or the waiter finds the change.
 //! - F2: workers and kernel threads stand in one queue, and those of one address are served in its
 //!   order.
-//! - F3: of a place that waits alone (`stand.many` is null) the waiter is claimed as any in a
-//!   queue. A place of many belongs to a [`Many`], and may stand there while nobody waits: then it
-//!   is passed over. When its `Many` is claimed it goes to the end of the queue, at once.
+//! - F3: the waiter of a single place (`stand.many` is null) is claimed as any in a queue. A place
+//!   of many belongs to a [`Many`], and may stand there between two waits: then it is passed over.
+//!   When its `Many` is claimed the place goes to the end of the queue, at once.
 //! - F4: `requeue` takes two locks, the bucket with the lower index first; nothing else takes two.
-//!   What a place's address is may so change under the locks of both: who wants to take it out
-//!   looks again once it has the lock.
+//!   So a place's address may change under the locks of both: a caller that wants to take a place
+//!   out looks again once it holds the lock.
 //!
-//! The table does not grow: a bucket that two addresses share costs the steps over the other's
-//! places, and no more. Rejected: a queue for each address, in memory of its waiters (the head
-//! moves when its waiter goes, and a wait for many words would have to bring memory for each).
+//! The table does not grow: a bucket that two addresses share costs only the steps over the other's
+//! places. Rejected: a queue for each address, in memory of its waiters. The head moves when its
+//! waiter goes, and a wait for many words would have to bring memory for each.
 
 use super::many::{Claim, Many};
 use crate::rt::spin::{Spin, SpinGuard};
@@ -35,20 +35,20 @@ struct Bucket(Spin<Places>);
 
 pub(crate) struct Table<const BUCKETS: usize>([Bucket; BUCKETS]);
 
-/// What a place in the table is for; its place's note says where this lies.
+/// The purpose of a place in the table. The place's note has the address of this.
 pub(crate) struct Stand {
     address: AtomicUsize,
-    /// Null for a place that waits alone.
+    /// Null for a single place.
     many: *const Many,
     index: u32,
 }
 
-/// What `requeue` did.
+/// The effect of a `requeue`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Requeued {
-    /// So many go on.
+    /// The number of waiters that go on.
     pub woken: usize,
-    /// So many wait at the other word now.
+    /// The number of waiters that wait at the other word now.
     pub moved: usize,
 }
 
@@ -73,7 +73,7 @@ impl Stand {
         std::ptr::from_ref(self) as usize
     }
 
-    /// That of a place in the table.
+    /// The stand of a place in the table.
     fn of(place: &Place) -> &Stand {
         // SAFETY: set from `note` before the place entered; both live until it has left.
         unsafe { &*(place.note.get() as *const Stand) }
@@ -89,9 +89,9 @@ impl<const BUCKETS: usize> Table<BUCKETS> {
         Table([const { Bucket(Spin::new(Places::new())) }; BUCKETS])
     }
 
-    /// Of its bucket.
+    /// The index of the address's bucket.
     pub(crate) fn index(address: usize) -> usize {
-        // Fibonacci hashing: what words near each other differ in decides about the highest bits.
+        // Fibonacci hashing: the bits in which nearby words differ decide the highest bits.
         let mixed = (address as u64 >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         ((mixed >> 32) as usize * BUCKETS) >> 32
     }
@@ -100,8 +100,8 @@ impl<const BUCKETS: usize> Table<BUCKETS> {
         self.0[Self::index(address)].0.lock()
     }
 
-    /// Puts the place that `place` gives into the queue if the word has this value; false if not.
-    /// Not preempted, like all below.
+    /// Puts the place that `place` returns into the queue if the word has this value; false if not.
+    /// The caller is not preempted, as in all functions below.
     ///
     /// # Safety
     /// Place and stand stay where they are until the place has left.
@@ -134,7 +134,7 @@ impl<const BUCKETS: usize> Table<BUCKETS> {
         unsafe { places.push(place, false) };
     }
 
-    /// Takes a place out; false if it stands there no more.
+    /// Takes a place out; false if it is no longer there.
     #[inline]
     pub(crate) fn leave(&self, stand: &Stand, place: &Place) -> bool {
         loop {
@@ -161,8 +161,8 @@ impl<const BUCKETS: usize> Table<BUCKETS> {
         waker.count
     }
 
-    /// Wakes up to `wake` of those at `from`, and has up to `others` more wait at `to`. None if the
-    /// word at `from` has not the value that it is to have.
+    /// Wakes up to `wake` waiters at `from`, and moves up to `others` more to `to`. None if the
+    /// word `from` does not have the expected value.
     pub(crate) fn requeue(
         &self,
         (from, expected): (&AtomicU32, Option<u32>),
@@ -184,7 +184,7 @@ impl<const BUCKETS: usize> Table<BUCKETS> {
             } else if left == 0 {
                 break;
             } else if !Stand::of(place).many.is_null() {
-                // The other word is none of those that it waits for.
+                // The other word is not one of those that it waits for.
                 left -= usize::from(waker.wake(&old, place));
             } else {
                 old.remove(place);
@@ -222,7 +222,7 @@ pub(crate) fn address(word: &AtomicU32) -> usize {
     std::ptr::from_ref(word).addr()
 }
 
-/// The places of one address, in their order. The one that was given last may be taken out.
+/// The places of one address, in their order. The place that was returned last may be taken out.
 struct At<'a> {
     places: &'a Places,
     next: Option<&'a Place>,
@@ -253,7 +253,7 @@ impl<'a> Iterator for At<'a> {
     }
 }
 
-/// Wakes those whose places it is shown, under their lock.
+/// Wakes the waiters at the places that it is given, under their lock.
 struct Waker<'a> {
     served: &'a mut ClaimedList,
     count: usize,
@@ -270,7 +270,7 @@ impl<'a> Waker<'a> {
         }
     }
 
-    /// False if nobody waits there.
+    /// False if its waiter does not wait now.
     #[inline(always)]
     fn wake(&mut self, places: &Places, place: &Place) -> bool {
         let stand = Stand::of(place);

@@ -9,14 +9,14 @@ use crate::rt::wait::{self, ClaimedList, Place, Queued, Single};
 
 const REASON: &&str = &"futex";
 
-/// Said instead of the note of a place, which is never so small.
+/// Returned in place of a place's note, which is never so small.
 const CHANGED: usize = 1;
 
 /// The word had another value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Changed;
 
-/// Why nobody woke the caller.
+/// Why the caller was not woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitError {
     /// The word had another value.
@@ -74,17 +74,16 @@ pub(crate) fn wait_until(word: &AtomicU32, expected: u32, deadline: u64) -> Resu
     }
 }
 
-/// Wakes up to `count` of those that wait for the word, in their order. Returns how many. Does not
-/// switch.
+/// Wakes up to `count` waiters of the word, in their order. Returns how many. Does not switch.
 #[inline]
 pub fn wake(word: &AtomicU32, count: usize) -> usize {
     wait::undisturbed(|served| table().wake(address(word), count, served))
 }
 
-/// Wakes up to `wake` of those that wait for the word `from`, and has up to `others` more, which
-/// come after them, wait for the word `to` instead, behind those that do already. Who waits for
-/// many words ([`wait_multiple`](super::wait_multiple)) is woken in place of that, as the other
-/// word is none of them. Does not switch.
+/// Wakes up to `wake` waiters of the word `from`, and moves up to `others` more, which come after
+/// them, to the word `to`, behind its waiters. A waiter for many words
+/// ([`wait_multiple`](super::wait_multiple)) is woken instead of moved, because the other word is
+/// not one of its own. Does not switch.
 pub fn requeue(from: &AtomicU32, to: &AtomicU32, wake: usize, others: usize) -> Requeued {
     let done =
         wait::undisturbed(|served| table().requeue((from, None), to, (wake, others), served));
@@ -92,8 +91,8 @@ pub fn requeue(from: &AtomicU32, to: &AtomicU32, wake: usize, others: usize) -> 
     done.unwrap_or_default()
 }
 
-/// Like [`requeue`], if the word `from` has this value: nobody comes or goes between the look and
-/// the act.
+/// Like [`requeue`], if the word `from` has this value: no waiter comes or goes between the look
+/// and the act.
 ///
 /// # Errors
 /// [`Changed`]: nothing was done.

@@ -1,16 +1,16 @@
-//! What sets timers when they are due: a wheel, and one kernel thread that sleeps until the next
-//! is, started with the first timer.
+//! The clock that sets timers when they are due: a wheel, and one kernel thread, started with the
+//! first timer, which sleeps until the next timer is due.
 //!
-//! - C1: an alarm's entry and period are touched under the lock of the wheel. It is taken before
-//!   the locks of objects, by who has none.
-//! - C2: an entry is in the wheel, or its object is being set, only while somebody has the lock or
-//!   a handle of the object: the last one disarms it first ([`disarm`]).
-//! - C3: the thread sleeps on [`ROUSED`] as it was before it looked at the wheel. Who arms an
-//!   earlier alarm changes that after.
+//! - C1: an alarm's entry and period are touched under the lock of the wheel. That lock is taken
+//!   before the locks of objects, by callers that hold none.
+//! - C2: an entry is in the wheel, or its object is being set, only while the lock is held or the
+//!   object has a handle: the drop of the last handle disarms it first ([`disarm`]).
+//! - C3: the thread sleeps on [`ROUSED`] with the value from before it looked at the wheel. Arming
+//!   an earlier alarm changes `ROUSED` afterwards.
 //!
-//! Rejected: that each waiter looks at the time by itself. Where nobody else signals a timer its
-//! waiters have no order, and one that wakes at a timer's time, leaves its queues and enters them
-//! again misses what is pulsed meanwhile.
+//! Rejected: that each waiter looks at the time by itself. Without a party that signals the timer
+//! its waiters have no order; and a waiter that wakes at a timer's time, leaves its queues and
+//! enters them again misses a pulse in between.
 
 use super::object::Object;
 use crate::rt::base::wheel::{Entry, Wheel};
@@ -39,12 +39,12 @@ pub(super) struct Alarm {
 }
 
 impl Alarm {
-    /// For what is no timer.
+    /// For an object that is no timer.
     pub(super) const fn none() -> Alarm {
         Alarm::of(0)
     }
 
-    /// That of the object with this exposed address.
+    /// The alarm of the object with this exposed address.
     pub(super) const fn of(object: usize) -> Alarm {
         Alarm {
             entry: Entry::new(object),
@@ -68,7 +68,7 @@ struct Clock {
     wheel: Option<Wheel<usize>>,
     /// Until when the thread sleeps.
     sleeps_until: u64,
-    /// There is a thread, or somebody is starting it.
+    /// There is a thread, or it is being started.
     has_thread: bool,
 }
 
@@ -104,14 +104,14 @@ impl Clock {
         unsafe { self.wheel().remove(timer.alarm.entry()) }
     }
 
-    /// Sets a timer whose time has come, and which is not armed; and arms it for the next time, if
-    /// it has a period: that is the first that is not over yet.
+    /// Sets a timer whose time has come, and which is not armed. If it has a period, arms it for
+    /// the first multiple that has not passed yet.
     fn fire(&mut self, timer: &Object, due: u64, now: u64, served: &mut ClaimedList) {
         timer.set_within(served);
         let period = timer.alarm.period.get();
         match (now - due).checked_div(period) {
-            // ORDERING(due.1): Release, pairs with due.2: who finds it not due any more finds it
-            // set, and does not wait for this thread.
+            // ORDERING(due.1): Release, pairs with due.2: a caller that finds it not due any more
+            // finds it set, and does not wait for this thread.
             None => timer.alarm.due.store(u64::MAX, Release),
             Some(over) => {
                 // SAFETY: not armed, and there as long as a handle is (C2).
@@ -120,7 +120,7 @@ impl Clock {
         }
     }
 
-    /// Sets some of those that are due. When the next is.
+    /// Sets some of the timers that are due. Returns when the next is due.
     fn expire(&mut self, now: u64, served: &mut ClaimedList) -> u64 {
         let mut due = [0; BATCH];
         let mut count = 0;
@@ -130,8 +130,8 @@ impl Clock {
             count < BATCH
         });
         for address in &due[..count] {
-            // SAFETY: it was armed just now, under this lock: so it has a handle, or whose last
-            // handle is gone waits for this lock (C2).
+            // SAFETY: it was armed just now, under this lock. So it has a handle, or the drop of
+            // its last handle waits for this lock (C2).
             let timer = unsafe { &*ptr::with_exposed_provenance::<Object>(*address) };
             self.fire(timer, timer.alarm.due(), now, served);
         }
@@ -140,8 +140,8 @@ impl Clock {
     }
 }
 
-/// Resets the timer, and sets it at `due` and then each `period`, if that is not 0. Whether it was
-/// armed before.
+/// Resets the timer, and arms it for `due` and then each `period`, if that is not 0. Returns
+/// whether it was armed before.
 pub(super) fn set(timer: &Object, due: u64, period: u64) -> io::Result<bool> {
     start()?;
     let (was_armed, is_earlier) = wait::undisturbed(|served| {
@@ -168,7 +168,7 @@ pub(super) fn set(timer: &Object, due: u64, period: u64) -> io::Result<bool> {
     Ok(was_armed)
 }
 
-/// Whether it was armed. Its state stays as it is.
+/// Disarms the timer, whose state stays as it is. Returns whether it was armed.
 pub(super) fn disarm(timer: &Object) -> bool {
     wait::undisturbed(|_| CLOCK.lock().disarm(timer))
 }
@@ -218,8 +218,8 @@ fn start() -> io::Result<()> {
 
 static FORKS: Part = Part::new(Part::ABOVE, || CLOCK.take(), forked);
 
-/// In the child no timer is armed: the object of one may be locked by a thread that the child does
-/// not have, and who sets timers would wait for that with all of them.
+/// In the child no timer is armed. The object of a timer may be locked by a thread that the child
+/// does not have, and the clock's thread would then wait for that lock with all timers.
 ///
 /// # Safety
 /// As [`Part::new`] says.

@@ -6,13 +6,13 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-/// A reference to an object of any kind, which lives as long as there is one; a mutex also as long
-/// as its owner, a worker or thread, has it and lives. The types of objects are handles that know
-/// of which kind they are.
+/// A reference to an object of any kind, which lives as long as it has a handle; a mutex also as
+/// long as its owner, a worker or thread, holds it and lives. The types of objects are handles that
+/// know their kind.
 #[repr(transparent)]
 pub struct Handle(NonNull<Object>);
 
-// SAFETY: what it refers to is shared between threads in any case.
+// SAFETY: the object is shared between threads in any case.
 unsafe impl Send for Handle {}
 // SAFETY: as above.
 unsafe impl Sync for Handle {}
@@ -31,7 +31,7 @@ impl Handle {
     }
 
     pub(super) fn object(&self) -> &Object {
-        // SAFETY: there is as long as a handle is.
+        // SAFETY: the object lives as long as it has a handle.
         unsafe { self.0.as_ref() }
     }
 
@@ -95,7 +95,7 @@ impl fmt::Debug for Handle {
     }
 }
 
-/// A handle that somebody else has, for as long.
+/// A handle that is borrowed from its holder.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct BorrowedHandle<'a>(NonNull<Object>, PhantomData<&'a Handle>);
@@ -106,7 +106,7 @@ unsafe impl Send for BorrowedHandle<'_> {}
 unsafe impl Sync for BorrowedHandle<'_> {}
 
 impl<'a> BorrowedHandle<'a> {
-    /// That of a word.
+    /// The handle of a word.
     ///
     /// # Safety
     /// The word came from [`Handle::into_raw`], and the object has a handle as long as this is
@@ -120,7 +120,7 @@ impl<'a> BorrowedHandle<'a> {
     }
 
     pub(super) fn object(self) -> &'a Object {
-        // SAFETY: there is as long as a handle is.
+        // SAFETY: the object lives as long as it has a handle.
         unsafe { self.0.as_ref() }
     }
 
@@ -130,7 +130,7 @@ impl<'a> BorrowedHandle<'a> {
         Handle(self.0)
     }
 
-    /// Whether it is an event: as what alerts.
+    /// Whether it is an event, as an alert has to be.
     pub fn is_event(self) -> bool {
         matches!(self.object().kind(), ObjectKind::Event { .. })
     }

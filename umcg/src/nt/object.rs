@@ -1,5 +1,5 @@
-//! What all objects of NT are underneath: a state in a word, and a queue of those that wait until
-//! it is *signaled* for them.
+//! The core of all objects of NT: a state in a word, and a queue of waiters until it is *signaled*
+//! for them.
 //!
 //! # The word
 //!
@@ -10,17 +10,16 @@
 //!  | LOCKED | JOINT | WAITERS | unused                                       | SET |   an event, a timer
 //! ```
 //!
-//! - N1: it depends on the word, and on the owner that a waiter names, whether an object is
-//!   signaled for that waiter ([`Object::step`]); nothing else of a wait matters. So who cannot be
-//!   served stops nobody behind it, and who comes may take what is there: none of those that wait
-//!   could.
+//! - N1: whether an object is signaled for a waiter depends on the word and on the owner that the
+//!   waiter names ([`Policy::pass`]), and on nothing else. So a waiter that cannot be served stops
+//!   none behind it, and a caller may take what none of the waiters could.
 //! - N2: WAITERS says that plain places stand in the queue, JOINT that joint ones do. With either,
-//!   whatever makes the object signaled for more waiters than before is done under the lock, and by
-//!   the [protocol of joint waits](crate::sync::joint); at the end of it nobody is left in the
-//!   queue for whom it is signaled, but those that wait for all of many.
+//!   each step that makes the object signaled for more waiters than before is done under the lock,
+//!   and by the [protocol of joint waits](crate::sync::joint). At its end no waiter is left in the
+//!   queue for which the object is signaled, except those that wait for all of many.
 //! - N3: a pulse sets SET, serves, and takes SET back, under one lock.
-//! - N4: who gives something touches the object until it has unlocked it, and not any more. So who
-//!   is served thereby may drop it.
+//! - N4: an operation that gives something touches the object until it has unlocked it, and not any
+//!   more. So a waiter that is served by it may drop the object.
 //!
 //! An object is a [gate](crate::sync::gate). docs/protocols/nt.md has the
 //! argument at length.
@@ -41,8 +40,8 @@ const SET: u64 = 1;
 /// How often a mutex can be taken by its owner.
 pub(super) const DEEPEST: u32 = (1 << 28) - 1;
 
-/// In a place's note, and in a member's, it is the owner before; after, how it was taken. A note
-/// has a bit that no owner does.
+/// In a place's note, and in a member's: before the wait the owner, after it how the object was
+/// taken. A note has more bits than an owner.
 pub(super) const TAKEN: usize = 0;
 pub(super) const TAKEN_ABANDONED: usize = 1;
 const _: () = assert!(usize::BITS > u32::BITS);
@@ -66,7 +65,7 @@ pub(super) struct Object {
 // SAFETY: the gate is Sync; the alarm says of itself how it is shared.
 unsafe impl Sync for Object {}
 
-/// What a mutex says of itself.
+/// The state of a mutex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ownership {
     pub(super) owner: u32,
@@ -114,14 +113,14 @@ impl Object {
         self.handles.fetch_add(1, Relaxed);
     }
 
-    /// A handle less. True if it was the last: nobody but the caller knows of the object any more.
+    /// A handle less. True if it was the last: then only the caller knows of the object.
     pub(super) fn release(&self) -> bool {
-        // ORDERING(handle.1): Release, pairs with handle.2: what others did with the object comes
-        // before its end.
+        // ORDERING(handle.1): Release, pairs with handle.2: all uses of the object come before its
+        // end.
         let is_last = self.handles.fetch_sub(1, Release) == 1;
         if is_last {
-            // ORDERING(handle.2): Acquire, pairs with handle.1. No fence: ThreadSanitizer knows
-            // nothing of those.
+            // ORDERING(handle.2): Acquire, pairs with handle.1. No fence: ThreadSanitizer does not
+            // know fences.
             self.handles.load(Acquire);
         }
         is_last
@@ -145,7 +144,7 @@ impl Object {
         self.gate.wait(owner, Until::Deadline(deadline))
     }
 
-    /// Gives by `step`, if there is one, and serves those that wait. The word before.
+    /// Gives by `step`, if there is one, and serves the waiters. Returns the word before.
     #[inline]
     fn give(&self, step: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
         self.gate.give(self.gate.word.load(), step)
@@ -158,7 +157,7 @@ impl Policy for ObjectKind {
     /// N1: a waiter that cannot be served holds up no other.
     const IN_ORDER: bool = false;
 
-    /// The word after it was taken for this owner, if it is signaled for that one; and how.
+    /// If it is signaled for this owner: the word after it was taken, and how it was taken.
     #[inline]
     fn pass(&self, word: u64, owner: usize) -> Option<(u64, usize)> {
         match *self {
@@ -180,18 +179,19 @@ impl Policy for ObjectKind {
     }
 }
 
-/// What is done to an event, and to a timer's state.
+/// The operations of an event, and of a timer's state.
 impl Object {
     /// Whether it was set.
     #[inline]
     pub(super) fn set(&self) -> bool {
-        // Also if it is set: who waits then sees what was done before this call.
+        // Written also if it is set already: a later waiter then sees everything done before this
+        // call.
         self.give(|word| Some(word | SET))
             .is_ok_and(|before| before & SET != 0)
     }
 
-    /// [`Object::set`] by who is not preempted, has no object's lock, and resumes whom it has
-    /// served.
+    /// [`Object::set`] for a caller that is not preempted, holds no object's lock, and resumes the
+    /// waiters served.
     pub(super) fn set_within(&self, served: &mut ClaimedList) {
         let _ = self.gate.give_within(&|word| Some(word | SET), 0, served);
     }
@@ -216,7 +216,7 @@ impl Object {
     }
 }
 
-/// What is done to a semaphore.
+/// The operations of a semaphore.
 impl Object {
     /// The count before; none if it would be more than the most.
     #[inline]
@@ -234,9 +234,9 @@ impl Object {
     }
 }
 
-/// What is done to a mutex.
+/// The operations of a mutex.
 impl Object {
-    /// How deep it was; none if it has another owner, or none.
+    /// Unlocks it once. Returns how deep it was; none if it has another owner, or no owner.
     #[inline]
     pub(super) fn unlock(&self, owner: u32) -> Option<u32> {
         let step = |word: u64| {

@@ -1,5 +1,5 @@
-//! Who owns mutexes, where the caller does not say: workers and threads, by numbers that they get
-//! with the first one. What they own at their end is abandoned.
+//! The owners of mutexes, where the caller names none: workers and threads, by numbers that they
+//! get with their first mutex. Mutexes that they own at their end are abandoned.
 
 use super::handle::{BorrowedHandle, Handle};
 use crate::rt::sync::HoldLock;
@@ -8,12 +8,12 @@ use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use umcg_core::fork::Part;
 
-/// From here on: those below are for who has owners of its own.
+/// The first number: those below are for programs that number owners themselves.
 const FIRST: u32 = 1 << 31;
 
 struct Numbers {
     next: u32,
-    /// Of those that have ended, longest ago first.
+    /// The numbers of owners that have ended, the longest ago first.
     free: VecDeque<u32>,
 }
 
@@ -35,7 +35,7 @@ unsafe fn forked(_in_child: bool) {
 }
 
 fn take() -> u32 {
-    // Without memory for that a child has to do as well as it can.
+    // If there is no memory for that, a child goes on without it.
     let _ = FORKS.enter();
     let mut numbers = NUMBERS.lock();
     if numbers.free.len() > RESTING {
@@ -48,10 +48,10 @@ fn take() -> u32 {
     number
 }
 
-/// What a worker or thread has to do with mutexes.
+/// The mutexes of a worker or thread.
 struct Mine {
     number: u32,
-    /// Those that it may own.
+    /// The mutexes that it may own.
     mutexes: RefCell<Vec<Handle>>,
 }
 
@@ -68,8 +68,8 @@ impl Drop for Mine {
     }
 }
 
-/// The number by which the calling worker or thread owns mutexes: that of no other that lives. They
-/// are 2,147,483,648 and more.
+/// The number by which the calling worker or thread owns mutexes. No other living one has the same
+/// number. These numbers are 2,147,483,648 and more.
 pub fn owner() -> NonZeroU32 {
     current()
 }
@@ -78,7 +78,7 @@ pub(super) fn current() -> NonZeroU32 {
     MINE.with(|mine| NonZeroU32::new(mine.number).unwrap_or(NonZeroU32::MAX))
 }
 
-/// `mutex` was taken for this owner, once more.
+/// Records that `mutex` was taken for this owner once more.
 #[inline]
 pub(super) fn note(owner: NonZeroU32, mutex: BorrowedHandle<'_>) {
     if owner.get() >= FIRST && mutex.object().owned().depth == 1 {
@@ -86,7 +86,8 @@ pub(super) fn note(owner: NonZeroU32, mutex: BorrowedHandle<'_>) {
     }
 }
 
-/// `mutex` is this owner's now: if that is the caller, it is abandoned at the caller's end.
+/// Records that this owner has `mutex`: if that is the caller, the mutex is abandoned at the
+/// caller's end.
 pub(super) fn adopt(owner: NonZeroU32, mutex: BorrowedHandle<'_>) {
     if owner.get() < FIRST {
         return;
@@ -98,7 +99,7 @@ pub(super) fn adopt(owner: NonZeroU32, mutex: BorrowedHandle<'_>) {
     });
 }
 
-/// `mutex` was unlocked for good by this owner.
+/// Records that this owner has unlocked `mutex` for good.
 pub(super) fn forget(owner: NonZeroU32, mutex: &Handle) {
     if owner.get() < FIRST {
         return;

@@ -1,4 +1,4 @@
-//! The kinds of objects, as their users see them.
+//! The public types of objects, one for each kind.
 
 use super::clock;
 use super::handle::Handle;
@@ -30,19 +30,19 @@ impl Event {
         Event(Handle::new(Object::event(true, is_set)))
     }
 
-    /// Sets it. Whether it was set. Does not switch.
+    /// Sets it. Returns whether it was set before. Does not switch.
     pub fn set(&self) -> bool {
         self.0.object().set()
     }
 
-    /// Takes that back. Whether it was set. Does not switch.
+    /// Resets it. Returns whether it was set before. Does not switch.
     pub fn reset(&self) -> bool {
         self.0.object().reset()
     }
 
-    /// Sets it for those that wait at this moment, and takes that back, in one step: all waits that
-    /// this completes end, or the first, if it is reset automatically. Then it is not set. Whether
-    /// it was set before. Does not switch.
+    /// Sets it for the waiters of this moment, and resets it, in one step. All waits that this
+    /// completes end; or the first, if it is reset automatically. Then it is not set. Returns
+    /// whether it was set before. Does not switch.
     pub fn pulse(&self) -> bool {
         self.0.object().pulse()
     }
@@ -85,7 +85,7 @@ impl Semaphore {
         }
     }
 
-    /// Adds so many: as many waits go on. How many there were before. Does not switch.
+    /// Adds so many: as many waits go on. Returns how many there were before. Does not switch.
     ///
     /// # Errors
     /// [`OutOfRange`]: there would be more than its maximum; nothing was added.
@@ -140,16 +140,16 @@ texts! {
 /// What a [`Mutex`] is at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owned {
-    /// Nobody owns it.
+    /// It has no owner.
     Free,
-    /// Nobody owns it, and the last owner ended without unlocking it.
+    /// It has no owner, and the last owner ended without unlocking it.
     Abandoned,
-    /// Somebody has taken it, as often as this.
+    /// This owner has taken it, so many times.
     By(NonZeroU32, u32),
 }
 
 impl Mutex {
-    /// One that the calling worker or thread owns, or nobody.
+    /// One that the calling worker or thread owns, or that has no owner.
     pub fn new(is_owned: bool) -> Mutex {
         if !is_owned {
             return Mutex(Handle::new(Object::mutex(0, 0)));
@@ -160,7 +160,7 @@ impl Mutex {
         mutex
     }
 
-    /// One that was taken so often by this owner; or, if both are 0, that nobody owns.
+    /// One that was taken so often by this owner; or, if both are 0, that has no owner.
     ///
     /// # Errors
     /// [`OutOfRange`]: only one of them is 0, or the depth is more than 268,435,455.
@@ -176,8 +176,8 @@ impl Mutex {
         Ok(mutex)
     }
 
-    /// Undoes one of the times that the calling worker or thread has taken it. How often that was
-    /// before. Does not switch.
+    /// Undoes one of the times that the calling worker or thread has taken it. Returns how often
+    /// that was before. Does not switch.
     ///
     /// # Errors
     /// [`NotOwner`].
@@ -185,8 +185,8 @@ impl Mutex {
         self.unlock_as(owner::current())
     }
 
-    /// Undoes one of the times that this owner has taken it. How often that was before. Does not
-    /// switch.
+    /// Undoes one of the times that this owner has taken it. Returns how often that was before.
+    /// Does not switch.
     ///
     /// # Errors
     /// [`NotOwner`].
@@ -210,7 +210,7 @@ impl Mutex {
         Ok(())
     }
 
-    /// Who owns it; may be outdated at once.
+    /// Its owner; may be outdated at once.
     pub fn owned(&self) -> Owned {
         let owned = self.0.object().owned();
         match NonZeroU32::new(owned.owner) {
@@ -234,10 +234,10 @@ impl Timer {
         Timer(Handle::of_timer(is_manual))
     }
 
-    /// Takes back that it is set, and arms it: it is set at that time, and then once in each period
-    /// that follows, if there is one. If the time has passed, now. Whether it was armed before. The
-    /// time of what comes late is not moved; what would come twice at once comes once. Does not
-    /// switch.
+    /// Resets it, and arms it: it is set at that time, and then once in each period that follows,
+    /// if there is one. If the time has passed, it is set now. A late setting does not move the
+    /// later times; periods that are over together set it once. Returns whether it was armed
+    /// before. Does not switch.
     ///
     /// # Errors
     /// The thread that sets timers could not be started.
@@ -256,8 +256,8 @@ impl Timer {
         clock::set(self.0.object(), due, period)
     }
 
-    /// Disarms it; it stays set if it is, as when its time has come by now. Whether it was armed.
-    /// Does not switch.
+    /// Disarms it. It stays set if it is set, also by a time that has come by now. Returns whether
+    /// it was armed. Does not switch.
     pub fn cancel(&self) -> bool {
         clock::catch_up(self.0.object());
         clock::disarm(self.0.object())

@@ -1,4 +1,4 @@
-//! Waiting for any, or for all, of some objects; and for an alert beside.
+//! Waiting for any, or for all, of some objects; and for an alert beside them.
 //!
 //! A wait for any stands in all queues before it takes anything but the first: so when it takes
 //! one, none of those before it in the list is signaled in that moment, as that one would have
@@ -21,17 +21,17 @@ use std::time::{Duration, Instant};
 
 const REASON: &&str = &"nt";
 
-/// In place of a deadline: not to wait.
+/// In place of a deadline: the caller only looks.
 const LOOK: u64 = 0;
 
-/// What a wait ended with.
+/// The outcome of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
     /// The object with this index was signaled, and is taken; of a wait for all it is 0, and all
     /// are taken.
     Object(usize),
-    /// The same, but its owner ended without unlocking it: it is a mutex, and what it guards may be
-    /// half-done. Of a wait for all it is 0, and one of them or more is such a mutex.
+    /// The same, but it is a mutex whose owner ended without unlocking it: the state that it guards
+    /// may be half-changed. Of a wait for all it is 0, and one of them or more is such a mutex.
     Abandoned(usize),
     /// The alert was set; no object was taken.
     Alert,
@@ -66,8 +66,8 @@ pub struct Wait<'a> {
 
 impl<'a> Wait<'a> {
     /// For one of the objects: of those that are signaled, the first in the list. The others are
-    /// left as they are. They may be in the list more than once, and of any number; none is
-    /// signaled in an empty list.
+    /// not changed. There may be any number of objects, and an object may be in the list more than
+    /// once; none is signaled in an empty list.
     pub fn any(objects: &'a [BorrowedHandle<'a>]) -> Wait<'a> {
         Wait {
             objects,
@@ -114,8 +114,8 @@ impl<'a> Wait<'a> {
         self.wait_until(u64::MAX)
     }
 
-    /// Waits until `deadline` at most. If that has passed it takes what is there; if there is
-    /// nothing it lets others run once.
+    /// Waits until `deadline` at most. If that has passed it takes an object that is signaled; if
+    /// none is, it lets others run once.
     ///
     /// # Errors
     /// [`WaitError`].
@@ -131,7 +131,7 @@ impl<'a> Wait<'a> {
         self.wait_until(time::after(timeout))
     }
 
-    /// Takes what is there. Never waits, and is no point of cancellation.
+    /// Takes an object, or all, if signaled. Never waits, and is no point of cancellation.
     ///
     /// # Errors
     /// [`WaitError`].
@@ -169,7 +169,7 @@ impl<'a> Wait<'a> {
         Ok(woken)
     }
 
-    /// Has mutexes that the caller took for itself abandoned at its end.
+    /// Registers mutexes that the caller took for itself, so that they are abandoned at its end.
     fn note_owned(&self, owner: NonZeroU32, woken: Woken) {
         let taken = match woken {
             Woken::Alert => &[],
@@ -183,7 +183,7 @@ impl<'a> Wait<'a> {
     }
 }
 
-/// A wait that is in order.
+/// A wait whose arguments were checked.
 struct CheckedWait<'a> {
     objects: &'a [BorrowedHandle<'a>],
     alert: Option<&'a Object>,
@@ -199,7 +199,7 @@ fn woken(index: usize, how: usize) -> Woken {
 }
 
 impl CheckedWait<'_> {
-    /// What the waiter claims itself for, to say that it does not wait.
+    /// The index for which a waiter claims itself when it only looks.
     fn nothing(&self) -> usize {
         self.objects.len() + 1
     }
@@ -244,8 +244,9 @@ impl CheckedWait<'_> {
         })
     }
 
-    /// Waits in the queues that `enter` enters; it says whether the caller has not claimed itself
-    /// for what was there. Who only looks then claims itself for nothing, and nobody revokes that.
+    /// Waits in the queues that `enter` enters. `enter` returns false if the caller has claimed
+    /// itself for an object. A caller that only looks then claims itself for nothing, and is not
+    /// revoked.
     fn stand(
         &self,
         deadline: u64,
@@ -321,7 +322,7 @@ impl CheckedWait<'_> {
         self.stand(deadline, enter, leave)
     }
 
-    /// Whether the caller has claimed itself for it.
+    /// Enters the alert's queue. True if the caller has claimed itself for the alert.
     fn enter_alert(
         &self,
         alert: &Object,
