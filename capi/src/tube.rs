@@ -61,7 +61,7 @@ pub(crate) unsafe fn with_message<'a>(
 }
 
 /// A refusal as an error, for a call that does not wait and for one that does.
-fn errno_of_try(why: Refused) -> c_int {
+fn errno_of_try(why: TransferError) -> c_int {
     match why {
         TransferError::Closed => ESHUTDOWN,
         TransferError::WouldBlock => EAGAIN,

@@ -1,7 +1,7 @@
 //! Why a message was not sent or received. Names and variants are those that users of other
 //! channels know.
 
-use super::waiting::Refused;
+use super::waiting::TransferError;
 use crate::error::texts;
 use std::error::Error;
 use std::fmt;
