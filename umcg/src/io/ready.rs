@@ -19,7 +19,7 @@
 
 use super::current;
 use super::driver::pool;
-use super::driver::source::{Direction, Source as Told};
+use super::driver::source::{Direction, Source};
 use crate::rt::wait::{ClaimedList, Place, Queued, SelectQueue};
 use crate::select::operation::{Operation, OperationParts};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -48,7 +48,7 @@ pub struct Readiness<'a> {
 /// The registration of the descriptor with the driver.
 struct Watch {
     fd: OwnedFd,
-    source: &'static Told,
+    source: &'static Source,
 }
 
 impl Drop for Watch {
@@ -165,7 +165,7 @@ impl<'a> Readiness<'a> {
         }
     }
 
-    fn source(&self) -> Option<&'static Told> {
+    fn source(&self) -> Option<&'static Source> {
         self.watch.borrow().as_ref().map(|watch| watch.source)
     }
 }

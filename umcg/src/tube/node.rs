@@ -2,8 +2,8 @@
 //!
 //! A future may be moved, dropped and forgotten. So it stands there not with its frame, but with a
 //! [`FutureNode`] in memory of its own, which has the place in the queue, the message, and the
-//! waker. A server delivers there, and puts the node into a list ([`Calls`]) of those to be called.
-//! Each operation that may have served a waiter looks at that list afterwards.
+//! waker. A claimer delivers there, and puts the node into a list ([`Calls`]) of those to be
+//! called. Each operation that may have served a waiter looks at that list afterwards.
 //!
 //! ```text
 //!            claimed, delivered              its waker is called
@@ -156,7 +156,7 @@ unsafe impl<T> Queued for FutureNode<T> {
 
     fn called(&self) {
         let _hold = Hold::begin();
-        // SAFETY: the server has an end of the tube.
+        // SAFETY: the claimer has an end of the tube.
         let tube = unsafe { &*self.tube };
         let mut locked = tube.core.lock();
         self.stage.set(Stage::Served);

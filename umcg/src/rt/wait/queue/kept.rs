@@ -5,16 +5,16 @@
 //!             arm                              claimed, or revoked
 //!    IDLE ------------> WAITING ----------------------------------------> IDLE: the index + 1, or REVOKED
 //!     |   it waits only if it was not passed over
-//!     '-- a server takes a place out, and cannot claim -----------------> IDLE with PASSED; look_anew -> IDLE
+//!     '-- a claimer takes a place out, and cannot claim ----------------> IDLE with PASSED; look_anew -> IDLE
 //! ```
 //!
 //! - K1: a kept waiter waits only if all its places are in their queues, and were left alone since
-//!   they were put in. A server that takes a place out and finds the waiter idle adds PASSED to the
-//!   word from which the waiter is armed, by compare-and-swap. So either the waiter is claimed, or
-//!   it looks at everything anew.
+//!   they were put in. A claimer that takes a place out and finds the waiter idle adds PASSED to
+//!   the word from which the waiter is armed, by compare-and-swap. So either the waiter is claimed,
+//!   or it looks at everything anew.
 //! - K2: it takes PASSED away before it leaves its queues to enter them again. Each queue is under
-//!   its lock. So the waiter sees, when it enters, the effect of every server that came before; a
-//!   server that comes later finds a place that was put in anew, or none.
+//!   its lock. So the waiter sees, when it enters, the effect of every claimer that came before; a
+//!   claimer that comes later finds a place that was put in anew, or none.
 //! - K3: the properties of one wait (its caller, its deadline) are written while the waiter is
 //!   idle. They are read by a party that has claimed it, or has found it by its task (W3).
 //!

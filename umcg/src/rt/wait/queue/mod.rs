@@ -3,10 +3,11 @@
 //!
 //! A *waiter* is one wait of one worker or thread, in its frame. It stands in one queue or in many,
 //! with a *place* in each. A queue is under the lock of its object. An operation that serves the
-//! queue (an `up`, a `send`) takes a place out, *claims* the waiter, delivers, and resumes it.
+//! queue (an `up`, a `send`) takes a place out, *claims* the waiter, delivers, and resumes it. The
+//! flow that does so is the *claimer*.
 //!
 //! ```text
-//!              claimed by a server of one of its queues
+//!              claimed by an operation on one of its queues
 //!    WAITING ---------------------------------------------> its index + 1      delivered, then resumed
 //!       |
 //!       `-- revoked: its deadline has passed, or it is asked to end ---------> REVOKED           resumed

@@ -3,13 +3,13 @@
 //!
 //! ```text
 //!    before it stands anywhere:  AWAKE   -- it has looked enough -->  ASLEEP        or ASLEEP at once
-//!    by its server:              AWAKE, ASLEEP                   -->  SERVED        when all is delivered
+//!    by its claimer:             AWAKE, ASLEEP                   -->  SERVED        when all is delivered
 //! ```
 //!
 //! - T1: before the thread enters a queue, the word (`Task::asleep`) says whether the thread will
-//!   spin, or sleep on the word as a futex. A server has seen that, by the lock of the queue or the
-//!   claim.
-//! - T2: one server for each wait makes the word SERVED; after that the frame may be gone. The
+//!   spin, or sleep on the word as a futex. The claimer has seen that, by the lock of the queue or
+//!   the claim.
+//! - T2: one claimer for each wait makes the word SERVED; after that the frame may be gone. The
 //!   thread changes the word only from AWAKE to ASLEEP, by compare-and-swap. So an ASLEEP word
 //!   stays ASLEEP, and a plain store makes it SERVED. The kernel compares the word before it puts
 //!   the thread to sleep.
