@@ -391,18 +391,18 @@ impl Semaphore {
 
     #[cold]
     fn try_acquire_slow(&self, wakeups: u32) -> Result<(), TryAcquireError> {
+        if self.take_as_read(wakeups) {
+            return Ok(());
+        }
+        let word = &self.gate.word;
         let take = |word: u64| {
             let may_take = self.gate.policy.may_take(word, wakeups);
             may_take.then(|| word - u64::from(wakeups))
         };
-        let is_taken = self.take_as_read(wakeups);
-        match self.gate.word.load() {
-            _ if is_taken => Ok(()),
-            word => match self.gate.word.take_while(word, take) {
-                Ok(_) => Ok(()),
-                Err(word) if word & CLOSED != 0 => Err(TryAcquireError::Closed),
-                Err(_) => Err(TryAcquireError::Empty),
-            },
+        match word.take_while(word.load(), take) {
+            Ok(_) => Ok(()),
+            Err(word) if word & CLOSED != 0 => Err(TryAcquireError::Closed),
+            Err(_) => Err(TryAcquireError::Empty),
         }
     }
 
