@@ -3,7 +3,7 @@
 use super::error::{Fault, TryError, WaitError};
 use super::object::FIRST;
 use super::semaphore::Semaphore;
-use super::standing::{End, Standing, Wish};
+use super::wait::{SegmentWait, Wish, WishOutcome};
 use crate::rt::timed;
 use crate::select::order::{self, LookOrder};
 use std::sync::Arc;
@@ -89,13 +89,13 @@ fn any(semaphores: &[&Semaphore], deadline: u64) -> Result<usize, WaitError> {
         .iter()
         .map(|semaphore| semaphore.0.wish(FIRST, 1))
         .collect();
-    let (standing, end) = Standing::wait(shared, &wishes, order.first(), deadline)?;
-    match end {
-        End::Given(index) => {
-            standing.taken(index);
+    let (wait, outcome) = SegmentWait::wait(shared, &wishes, order.first(), deadline)?;
+    match outcome {
+        WishOutcome::Given(index) => {
+            wait.taken(index);
             Ok(index)
         }
-        End::Late => Err(WaitError::TimedOut),
-        End::Closed(_) => Err(Fault::Corrupt.into()),
+        WishOutcome::TimedOut => Err(WaitError::TimedOut),
+        WishOutcome::Closed(_) => Err(Fault::Corrupt.into()),
     }
 }

@@ -2,13 +2,13 @@
 
 use super::error::{Fault, NameError};
 use super::kernel;
-use super::object::{FIRST, Kind, Object, Ring, SENDERS};
-use super::shared::{DIRECTORY, Shared};
-use super::waited::Waited;
+use super::object::{FIRST, MessageRing, SENDERS, SegmentObject, SegmentObjectKind};
+use super::shared::{DIRECTORY, OpenSegment};
+use super::stopwatch::Stopwatch;
 use crate::rt::sync::Ordering::*;
 use crate::rt::time;
 
-/// Offsets in an object; [`Object`] has the others.
+/// Offsets in an object; [`SegmentObject`] has the others.
 const KIND_AT: usize = 8;
 const CAPACITY_AT: usize = 12;
 const SIZE_AT: usize = 16;
@@ -39,12 +39,12 @@ pub(super) enum Wanted {
 }
 
 impl Wanted {
-    fn is(self, kind: Kind) -> bool {
+    fn is(self, kind: SegmentObjectKind) -> bool {
         match (self, kind) {
-            (Wanted::Semaphore(_), Kind::Semaphore)
-            | (Wanted::Auto(_), Kind::Auto)
-            | (Wanted::Manual(_), Kind::Manual) => true,
-            (Wanted::Tube(capacity, size), Kind::Tube(ring)) => {
+            (Wanted::Semaphore(_), SegmentObjectKind::Semaphore)
+            | (Wanted::Auto(_), SegmentObjectKind::Auto)
+            | (Wanted::Manual(_), SegmentObjectKind::Manual) => true,
+            (Wanted::Tube(capacity, size), SegmentObjectKind::Tube(ring)) => {
                 (capacity, size) == (ring.capacity, ring.size)
             }
             _ => false,
@@ -53,24 +53,24 @@ impl Wanted {
 }
 
 /// All objects of the segment.
-pub(super) fn objects(shared: &Shared) -> impl Iterator<Item = Object<'_>> {
+pub(super) fn objects(shared: &OpenSegment) -> impl Iterator<Item = SegmentObject<'_>> {
     (0..shared.layout.objects).filter_map(|number| object(shared, number))
 }
 
 /// The object with this number, which may come from the segment. None if there is no such object,
 /// or its contents cannot be valid.
-pub(super) fn object(shared: &Shared, number: u32) -> Option<Object<'_>> {
+pub(super) fn object(shared: &OpenSegment, number: u32) -> Option<SegmentObject<'_>> {
     let kind = match kind_of(shared, number)? {
-        SEMAPHORE => Kind::Semaphore,
-        AUTO => Kind::Auto,
-        MANUAL => Kind::Manual,
-        TUBE => Kind::Tube(ring(shared, shared.layout.object(number))?),
+        SEMAPHORE => SegmentObjectKind::Semaphore,
+        AUTO => SegmentObjectKind::Auto,
+        MANUAL => SegmentObjectKind::Manual,
+        TUBE => SegmentObjectKind::Tube(ring(shared, shared.layout.object(number))?),
         _ => return None,
     };
-    Some(Object::new(shared, number, kind))
+    Some(SegmentObject::new(shared, number, kind))
 }
 
-fn kind_of(shared: &Shared, number: u32) -> Option<u32> {
+fn kind_of(shared: &OpenSegment, number: u32) -> Option<u32> {
     let is_there = number < shared.layout.objects;
     // ORDERING(seg-kind.1): Acquire, pairs with seg-kind.2: an object that has a kind is complete.
     is_there.then(|| {
@@ -81,14 +81,14 @@ fn kind_of(shared: &Shared, number: u32) -> Option<u32> {
     })
 }
 
-fn ring(shared: &Shared, at: usize) -> Option<Ring> {
+fn ring(shared: &OpenSegment, at: usize) -> Option<MessageRing> {
     let memory = &shared.memory;
     let (capacity, size) = (
         memory.u32(at + CAPACITY_AT).load(Relaxed),
         memory.u32(at + SIZE_AT).load(Relaxed),
     );
     let messages = memory.u64(at + MESSAGES_AT).load(Relaxed);
-    let ring = Ring {
+    let ring = MessageRing {
         capacity,
         size,
         at: usize::try_from(messages).ok()?,
@@ -110,10 +110,10 @@ fn bytes(capacity: u32, size: u32) -> Option<u64> {
 
 /// The object that has this name. Made if there is none.
 pub(super) fn named<'a>(
-    shared: &'a Shared,
+    shared: &'a OpenSegment,
     name: &str,
     wanted: Wanted,
-) -> Result<Object<'a>, NameError> {
+) -> Result<SegmentObject<'a>, NameError> {
     let name = words_of(name)?;
     if let Wanted::Tube(capacity, size) = wanted {
         bytes(capacity, size)
@@ -141,7 +141,11 @@ fn words_of(name: &str) -> Result<Name, NameError> {
     Ok(words)
 }
 
-fn find(shared: &Shared, name: Name, wanted: Wanted) -> Result<Option<Object<'_>>, NameError> {
+fn find(
+    shared: &OpenSegment,
+    name: Name,
+    wanted: Wanted,
+) -> Result<Option<SegmentObject<'_>>, NameError> {
     match number_of(shared, name).map(|number| object(shared, number)) {
         None => Ok(None),
         Some(Some(object)) if wanted.is(object.kind) => Ok(Some(object)),
@@ -150,7 +154,7 @@ fn find(shared: &Shared, name: Name, wanted: Wanted) -> Result<Option<Object<'_>
 }
 
 /// The number of the object that has this name.
-fn number_of(shared: &Shared, name: Name) -> Option<u32> {
+fn number_of(shared: &OpenSegment, name: Name) -> Option<u32> {
     let has_name = |number: &u32| {
         let at = shared.layout.object(*number) + NAME_AT;
         kind_of(shared, *number) != Some(0)
@@ -164,7 +168,7 @@ fn number_of(shared: &Shared, name: Name) -> Option<u32> {
 
 /// Takes the name from an object that is dead or corrupt. False if there is none. One store is
 /// enough, as no name begins with a 0.
-pub(super) fn forget(shared: &Shared, name: &str) -> Result<bool, NameError> {
+pub(super) fn forget(shared: &OpenSegment, name: &str) -> Result<bool, NameError> {
     let name = words_of(name)?;
     exclusively(shared, || match number_of(shared, name) {
         Some(number) if object(shared, number).is_none_or(|object| object.fault().is_some()) => {
@@ -180,16 +184,16 @@ pub(super) fn forget(shared: &Shared, name: &str) -> Result<bool, NameError> {
 
 /// Makes an object. Called by one process at a time. An object that a dying process left unfinished
 /// has no kind, and is overwritten.
-fn make(shared: &Shared, name: Name, wanted: Wanted) -> Result<Object<'_>, NameError> {
+fn make(shared: &OpenSegment, name: Name, wanted: Wanted) -> Result<SegmentObject<'_>, NameError> {
     let number = (0..shared.layout.objects)
         .find(|number| kind_of(shared, *number) == Some(0))
         .ok_or(NameError::Full)?;
     let at = shared.layout.object(number);
     let memory = &shared.memory;
     let (code, kind, word) = match wanted {
-        Wanted::Semaphore(wakeups) => (SEMAPHORE, Kind::Semaphore, wakeups),
-        Wanted::Auto(is_set) => (AUTO, Kind::Auto, is_set.into()),
-        Wanted::Manual(is_set) => (MANUAL, Kind::Manual, is_set.into()),
+        Wanted::Semaphore(wakeups) => (SEMAPHORE, SegmentObjectKind::Semaphore, wakeups),
+        Wanted::Auto(is_set) => (AUTO, SegmentObjectKind::Auto, is_set.into()),
+        Wanted::Manual(is_set) => (MANUAL, SegmentObjectKind::Manual, is_set.into()),
         Wanted::Tube(capacity, size) => {
             let messages = room(shared, capacity, size).ok_or(NameError::Full)?;
             memory.u32(at + CAPACITY_AT).store(capacity, Relaxed);
@@ -197,7 +201,7 @@ fn make(shared: &Shared, name: Name, wanted: Wanted) -> Result<Object<'_>, NameE
             memory.u64(at + MESSAGES_AT).store(messages, Relaxed);
             (
                 TUBE,
-                Kind::Tube(Ring {
+                SegmentObjectKind::Tube(MessageRing {
                     capacity,
                     size,
                     at: messages as usize,
@@ -206,7 +210,7 @@ fn make(shared: &Shared, name: Name, wanted: Wanted) -> Result<Object<'_>, NameE
             )
         }
     };
-    let object = Object::new(shared, number, kind);
+    let object = SegmentObject::new(shared, number, kind);
     object.word().store(word.into(), Relaxed);
     for queue in [FIRST, SENDERS] {
         for word in [
@@ -229,9 +233,9 @@ fn make(shared: &Shared, name: Name, wanted: Wanted) -> Result<Object<'_>, NameE
 }
 
 /// The place where a ring fits: behind all others.
-fn room(shared: &Shared, capacity: u32, size: u32) -> Option<u64> {
+fn room(shared: &OpenSegment, capacity: u32, size: u32) -> Option<u64> {
     let ends = objects(shared).filter_map(|object| match object.kind {
-        Kind::Tube(ring) => Some(ring.at as u64 + bytes(ring.capacity, ring.size)?),
+        SegmentObjectKind::Tube(ring) => Some(ring.at as u64 + bytes(ring.capacity, ring.size)?),
         _ => None,
     });
     let at = ends
@@ -242,9 +246,9 @@ fn room(shared: &Shared, capacity: u32, size: u32) -> Option<u64> {
 
 /// Calls `f` while no other thread of any process is in here: under a lock that the kernel frees if
 /// this process dies.
-fn exclusively<R>(shared: &Shared, f: impl FnOnce() -> R) -> Result<R, NameError> {
+fn exclusively<R>(shared: &OpenSegment, f: impl FnOnce() -> R) -> Result<R, NameError> {
     let party = shared.party().map_err(|_: Fault| NameError::Full)?;
-    let (mut waited, mut f) = (Waited::default(), Some(f));
+    let (mut stopwatch, mut f) = (Stopwatch::default(), Some(f));
     loop {
         // ORDERING(seg-busy.1): Acquire, pairs with seg-busy.2.
         if !party.is_busy.swap(true, Acquire) {
@@ -264,7 +268,7 @@ fn exclusively<R>(shared: &Shared, f: impl FnOnce() -> R) -> Result<R, NameError
                 return Ok(result);
             }
         }
-        if waited.look(time::now()) >= shared.patience.load(Relaxed) {
+        if stopwatch.look(time::now()) >= shared.patience.load(Relaxed) {
             return Err(NameError::Busy);
         }
         kernel::pause();

@@ -107,7 +107,7 @@ pub enum TubeWaitError {
     Fault(Fault),
 }
 
-const LATE: &str = "the time has passed";
+const TIMED_OUT: &str = "the time has passed";
 const CLOSED: &str = "the tube is closed";
 
 impl fmt::Display for OpenError {
@@ -179,7 +179,7 @@ texts! {
         TryError::Fault(fault) => fault,
     }
     WaitError {
-        WaitError::TimedOut => LATE,
+        WaitError::TimedOut => TIMED_OUT,
         WaitError::Fault(fault) => fault,
     }
     ReleaseError {
@@ -196,7 +196,7 @@ texts! {
         TryTubeError::Fault(fault) => fault,
     }
     TubeWaitError {
-        TubeWaitError::TimedOut => LATE,
+        TubeWaitError::TimedOut => TIMED_OUT,
         TubeWaitError::Closed => CLOSED,
         TubeWaitError::Fault(fault) => fault,
     }

@@ -1,8 +1,8 @@
 //! Events that processes share.
 
 use super::error::{Fault, TryError, WaitError};
-use super::handle::Handle;
-use super::object::{BUSY, COUNT, FIRST, Kind};
+use super::handle::ObjectHandle;
+use super::object::{BUSY, COUNT, FIRST, SegmentObjectKind};
 use crate::rt::sync::Ordering::*;
 use crate::rt::timed;
 use std::fmt;
@@ -13,7 +13,7 @@ use std::fmt;
 ///
 /// Clones are the same event. Not for signal handlers.
 #[derive(Clone)]
-pub struct Event(pub(super) Handle);
+pub struct Event(pub(super) ObjectHandle);
 
 impl Event {
     /// Waits until the event is set. A point of cancellation if it has to wait; a wait that is
@@ -140,7 +140,7 @@ impl Event {
 
     /// Whether the event is reset by hand.
     pub fn is_manual(&self) -> bool {
-        self.0.kind() == Kind::Manual
+        self.0.kind() == SegmentObjectKind::Manual
     }
 
     /// How many wait for the event, including dead waiters that have not been found yet; may be

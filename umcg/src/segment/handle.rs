@@ -2,35 +2,35 @@
 
 use super::directory::{self, Wanted};
 use super::error::{Fault, NameError};
-use super::object::{Kind, Object};
-use super::shared::Shared;
-use super::standing::{End, Standing, Wish};
+use super::object::{SegmentObject, SegmentObjectKind};
+use super::shared::OpenSegment;
+use super::wait::{SegmentWait, Wish, WishOutcome};
 use crate::rt::sync::AtomicU64;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// An object of a segment. The segment stays mapped as long as a handle exists.
 #[derive(Clone)]
-pub(super) struct Handle {
-    pub(super) shared: Arc<Shared>,
+pub(super) struct ObjectHandle {
+    pub(super) shared: Arc<OpenSegment>,
     number: u32,
-    kind: Kind,
+    kind: SegmentObjectKind,
     word: NonNull<AtomicU64>,
 }
 
 // SAFETY: the word lies in memory that `shared` keeps, and is atomic.
-unsafe impl Send for Handle {}
+unsafe impl Send for ObjectHandle {}
 // SAFETY: as above.
-unsafe impl Sync for Handle {}
+unsafe impl Sync for ObjectHandle {}
 
-impl Handle {
+impl ObjectHandle {
     pub(super) fn new(
-        shared: &Arc<Shared>,
+        shared: &Arc<OpenSegment>,
         name: &str,
         wanted: Wanted,
-    ) -> Result<Handle, NameError> {
+    ) -> Result<ObjectHandle, NameError> {
         let object = directory::named(shared, name, wanted)?;
-        Ok(Handle {
+        Ok(ObjectHandle {
             shared: shared.clone(),
             number: object.number,
             kind: object.kind,
@@ -44,12 +44,12 @@ impl Handle {
         unsafe { self.word.as_ref() }
     }
 
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> SegmentObjectKind {
         self.kind
     }
 
-    pub(super) fn object(&self) -> Object<'_> {
-        Object::new(&self.shared, self.number, self.kind)
+    pub(super) fn object(&self) -> SegmentObject<'_> {
+        SegmentObject::new(&self.shared, self.number, self.kind)
     }
 
     pub(super) fn wish(&self, queue: u32, want: u32) -> Wish<'_> {
@@ -65,14 +65,14 @@ impl Handle {
     #[cold]
     pub(super) fn wait(&self, queue: u32, want: u32, deadline: u64) -> Result<bool, Fault> {
         let wishes = [self.wish(queue, want)];
-        let (standing, end) = Standing::wait(&self.shared, &wishes, 0, deadline)?;
-        match end {
-            End::Given(at) => {
-                standing.taken(at);
+        let (wait, outcome) = SegmentWait::wait(&self.shared, &wishes, 0, deadline)?;
+        match outcome {
+            WishOutcome::Given(at) => {
+                wait.taken(at);
                 Ok(true)
             }
-            End::Late => Ok(false),
-            End::Closed(_) => Err(Fault::Corrupt),
+            WishOutcome::TimedOut => Ok(false),
+            WishOutcome::Closed(_) => Err(Fault::Corrupt),
         }
     }
 }

@@ -34,7 +34,7 @@ const MOST_BYTES: u64 = 1 << 40;
 
 /// How many there are of each, within their limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct SegmentLayout {
     pub(super) objects: u32,
     pub(super) records: u32,
     pub(super) parties: u32,
@@ -42,9 +42,9 @@ pub(super) struct Layout {
     pub(super) bytes: u64,
 }
 
-impl Layout {
+impl SegmentLayout {
     pub(super) fn is_possible(self) -> bool {
-        Layout::checked(
+        SegmentLayout::checked(
             self.objects.into(),
             self.records.into(),
             self.parties.into(),
@@ -53,13 +53,13 @@ impl Layout {
         .is_some()
     }
 
-    fn checked(objects: u64, records: u64, parties: u64, bytes: u64) -> Option<Layout> {
+    fn checked(objects: u64, records: u64, parties: u64, bytes: u64) -> Option<SegmentLayout> {
         let fits = |number, most| (1..=most).contains(&number);
         let all = fits(objects, MOST_OBJECTS)
             && fits(records, MOST_RECORDS)
             && fits(parties, MOST_PARTIES)
             && bytes <= MOST_BYTES;
-        let layout = Layout {
+        let layout = SegmentLayout {
             objects: objects as u32,
             records: records as u32,
             parties: parties as u32,
@@ -106,7 +106,7 @@ impl Layout {
     }
 
     /// Reads and checks the header of a segment. `memory` holds at least the header.
-    pub(super) fn read(memory: &Memory) -> Result<Layout, OpenError> {
+    pub(super) fn read(memory: &Memory) -> Result<SegmentLayout, OpenError> {
         // ORDERING(seg-magic.2): Acquire, pairs with seg-magic.1.
         if memory.u64(MAGIC_AT).load(Acquire) != MAGIC {
             return Err(OpenError::NotASegment);
@@ -115,7 +115,7 @@ impl Layout {
         if number(VERSION_AT) != VERSION {
             return Err(OpenError::OtherVersion);
         }
-        Layout::checked(
+        SegmentLayout::checked(
             number(OBJECTS_AT),
             number(RECORDS_AT),
             number(PARTIES_AT),

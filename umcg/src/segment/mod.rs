@@ -55,9 +55,9 @@ mod queue;
 mod ring;
 mod semaphore;
 mod shared;
-mod standing;
+mod stopwatch;
 mod tube;
-mod waited;
+mod wait;
 
 pub use any::{acquire_any, acquire_any_deadline, acquire_any_timeout, try_acquire_any};
 pub use error::{
@@ -71,11 +71,11 @@ pub use tube::{ByteTube, Tube};
 
 use crate::rt::sync::Ordering::*;
 use directory::Wanted;
-use handle::Handle;
-use layout::Layout;
+use handle::ObjectHandle;
+use layout::SegmentLayout;
 use memory::Memory;
 use rustix::fs::{MemfdFlags, SealFlags};
-use shared::Shared;
+use shared::OpenSegment;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -86,12 +86,12 @@ use std::time::Duration;
 
 /// The size of a segment. Be generous with small parts: memory that is not used is not allocated.
 #[derive(Clone, Copy, Debug)]
-pub struct Options(Layout);
+pub struct Options(SegmentLayout);
 
 impl Default for Options {
     /// 256 objects, 1,024 waiters, 64 processes, and 16 MiB for messages.
     fn default() -> Options {
-        Options(Layout {
+        Options(SegmentLayout {
             objects: 256,
             records: 1024,
             parties: 64,
@@ -179,7 +179,7 @@ impl Options {
 /// ([`AsFd`]; `exec` closes it unless it is duplicated). A child after `fork` may use the segment
 /// and the objects that it has inherited. Not for signal handlers.
 #[derive(Clone)]
-pub struct Segment(Arc<Shared>);
+pub struct Segment(Arc<OpenSegment>);
 
 impl Segment {
     /// A new segment in memory without a name, with the size of [`Options::default`].
@@ -213,7 +213,7 @@ impl Segment {
         let fd = fd.into();
         let size =
             u64::try_from(rustix::fs::fstat(&fd).map_err(io::Error::from)?.st_size).unwrap_or(0);
-        if size < Layout::LEAST {
+        if size < SegmentLayout::LEAST {
             return Err(OpenError::NotASegment);
         }
         Segment::of(Memory::map(
@@ -223,8 +223,8 @@ impl Segment {
     }
 
     fn of(memory: Memory) -> Result<Segment, OpenError> {
-        let layout = Layout::read(&memory)?;
-        Ok(Segment(Arc::new(Shared::new(memory, layout)?)))
+        let layout = SegmentLayout::read(&memory)?;
+        Ok(Segment(Arc::new(OpenSegment::new(memory, layout)?)))
     }
 
     /// Opens an existing segment in a file.
@@ -240,7 +240,7 @@ impl Segment {
     /// # Errors
     /// [`NameError`].
     pub fn semaphore(&self, name: &str, wakeups: u32) -> Result<Semaphore, NameError> {
-        Handle::new(&self.0, name, Wanted::Semaphore(wakeups)).map(Semaphore)
+        ObjectHandle::new(&self.0, name, Wanted::Semaphore(wakeups)).map(Semaphore)
     }
 
     /// The event with this name, which is reset automatically. If there is none yet, it is made,
@@ -249,7 +249,7 @@ impl Segment {
     /// # Errors
     /// [`NameError`].
     pub fn auto_event(&self, name: &str, is_set: bool) -> Result<Event, NameError> {
-        Handle::new(&self.0, name, Wanted::Auto(is_set)).map(Event)
+        ObjectHandle::new(&self.0, name, Wanted::Auto(is_set)).map(Event)
     }
 
     /// The event with this name, which is reset by hand. If there is none yet, it is made, set or
@@ -258,7 +258,7 @@ impl Segment {
     /// # Errors
     /// [`NameError`].
     pub fn manual_event(&self, name: &str, is_set: bool) -> Result<Event, NameError> {
-        Handle::new(&self.0, name, Wanted::Manual(is_set)).map(Event)
+        ObjectHandle::new(&self.0, name, Wanted::Manual(is_set)).map(Event)
     }
 
     /// The tube with this name. If there is none yet, it is made. The capacity must not be 0. The

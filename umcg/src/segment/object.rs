@@ -5,14 +5,14 @@
 //!  | holder | generation | CORRUPT | DEAD | WAITERS | count |
 //! ```
 //!
-//! The generation counts how often the lock was given back: so a waiter for the lock can tell two
-//! holds by the same party apart. See the rules G1 to G4 of docs/protocols/segment.md.
+//! The generation counts how often the lock was given back. By it a waiter for the lock knows two
+//! holds by the same party from one. See the rules G1 to G4 of docs/protocols/segment.md.
 
 use super::error::Fault;
 use super::kernel;
 use super::layout::OBJECT;
-use super::shared::{Record, Shared, claimed_at};
-use super::waited::Waited;
+use super::shared::{OpenSegment, WaitRecord, claimed_at};
+use super::stopwatch::Stopwatch;
 use crate::rt::sync::{AtomicU32, AtomicU64, Ordering::*, give_way_briefly, spin};
 use crate::rt::{time, wait};
 
@@ -35,25 +35,25 @@ const BRIEF: u64 = 5_000_000;
 
 /// The kind of an object. A copy that has been checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum SegmentObjectKind {
     Semaphore,
     /// An event that is reset automatically.
     Auto,
     /// An event that is reset by hand.
     Manual,
-    Tube(Ring),
+    Tube(MessageRing),
 }
 
 /// The place of a tube's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ring {
+pub(super) struct MessageRing {
     pub(super) capacity: u32,
     /// Bytes of a message.
     pub(super) size: u32,
     pub(super) at: usize,
 }
 
-impl Ring {
+impl MessageRing {
     /// The distance from one message to the next.
     pub(super) fn stride(self) -> usize {
         (self.size as usize).next_multiple_of(8)
@@ -66,10 +66,10 @@ pub(super) const FIRST: u32 = 0;
 pub(super) const SENDERS: u32 = 1;
 
 #[derive(Clone, Copy)]
-pub(super) struct Object<'a> {
-    pub(super) shared: &'a Shared,
+pub(super) struct SegmentObject<'a> {
+    pub(super) shared: &'a OpenSegment,
     pub(super) number: u32,
-    pub(super) kind: Kind,
+    pub(super) kind: SegmentObjectKind,
     at: usize,
 }
 
@@ -84,15 +84,19 @@ enum Manner {
 
 /// The outcome of one attempt.
 enum Attempt<R> {
-    Done(Result<R, Fault>, Woken),
+    Done(Result<R, Fault>, ClaimedLeaders),
     Held(u64),
     Broken(Fault),
 }
 
-impl<'a> Object<'a> {
+impl<'a> SegmentObject<'a> {
     /// The object with this number, which is below the number of objects.
-    pub(super) fn new(shared: &'a Shared, number: u32, kind: Kind) -> Object<'a> {
-        Object {
+    pub(super) fn new(
+        shared: &'a OpenSegment,
+        number: u32,
+        kind: SegmentObjectKind,
+    ) -> SegmentObject<'a> {
+        SegmentObject {
             shared,
             number,
             kind,
@@ -143,7 +147,7 @@ impl<'a> Object<'a> {
     /// switch.
     pub(super) fn locked<R>(
         self,
-        f: impl FnOnce(&mut Locked<'a>) -> Result<R, Fault>,
+        f: impl FnOnce(&mut LockedObject<'a>) -> Result<R, Fault>,
     ) -> Result<R, Fault> {
         let holder = self.shared.party()?.holder();
         self.locked_as(holder, Manner::Patient, f)
@@ -154,7 +158,7 @@ impl<'a> Object<'a> {
     pub(super) fn locked_briefly<R>(
         self,
         holder: u32,
-        f: impl FnOnce(&mut Locked<'a>) -> Result<R, Fault>,
+        f: impl FnOnce(&mut LockedObject<'a>) -> Result<R, Fault>,
     ) -> Result<R, Fault> {
         self.locked_as(holder, Manner::Brief, f)
     }
@@ -163,7 +167,7 @@ impl<'a> Object<'a> {
         self,
         holder: u32,
         manner: Manner,
-        f: impl FnOnce(&mut Locked<'a>) -> Result<R, Fault>,
+        f: impl FnOnce(&mut LockedObject<'a>) -> Result<R, Fault>,
     ) -> Result<R, Fault> {
         let mut patience = Patience::default();
         let mut f = Some(f);
@@ -183,7 +187,7 @@ impl<'a> Object<'a> {
     }
 
     /// Called with preemption off.
-    fn attempt<R, F: FnOnce(&mut Locked<'a>) -> Result<R, Fault>>(
+    fn attempt<R, F: FnOnce(&mut LockedObject<'a>) -> Result<R, Fault>>(
         self,
         holder: u32,
         f: &mut Option<F>,
@@ -212,10 +216,10 @@ impl<'a> Object<'a> {
             looks += 1;
             spin();
         };
-        let mut locked = Locked {
+        let mut locked = LockedObject {
             object: self,
             word,
-            woken: Woken::new(),
+            woken: ClaimedLeaders::new(),
         };
         let result = match f.take() {
             Some(f) => f(&mut locked),
@@ -287,25 +291,25 @@ fn holder(word: u64) -> Option<u32> {
 }
 
 /// An object whose inner lock the caller holds.
-pub(super) struct Locked<'a> {
-    pub(super) object: Object<'a>,
+pub(super) struct LockedObject<'a> {
+    pub(super) object: SegmentObject<'a>,
     /// The word as it will be stored; the count is changed in it.
     pub(super) word: u64,
-    pub(super) woken: Woken,
+    pub(super) woken: ClaimedLeaders,
 }
 
 /// The leaders of the waits that were claimed.
-pub(super) struct Woken {
-    leaders: [u32; Woken::MOST],
+pub(super) struct ClaimedLeaders {
+    leaders: [u32; ClaimedLeaders::MOST],
     len: usize,
 }
 
-impl Woken {
+impl ClaimedLeaders {
     const MOST: usize = 16;
 
-    fn new() -> Woken {
-        Woken {
-            leaders: [0; Woken::MOST],
+    fn new() -> ClaimedLeaders {
+        ClaimedLeaders {
+            leaders: [0; ClaimedLeaders::MOST],
             len: 0,
         }
     }
@@ -318,13 +322,13 @@ impl Woken {
     }
 
     /// Do not call this under a lock.
-    fn wake(&self, shared: &Shared) {
+    fn wake(&self, shared: &OpenSegment) {
         match self.leaders.get(..self.len) {
             Some(leaders) => leaders.iter().for_each(|leader| shared.wake(*leader)),
             // There were too many to note: some waiters are woken without a reason, and check
             // again.
             None => {
-                let claimed = |(_, record): &(u32, Record<'_>)| {
+                let claimed = |(_, record): &(u32, WaitRecord<'_>)| {
                     claimed_at(record.state().load(Relaxed)).is_some()
                 };
                 shared
@@ -342,21 +346,26 @@ impl Woken {
 struct Patience {
     turns: u32,
     word: u64,
-    waited: Waited,
+    waited: Stopwatch,
 }
 
 impl Patience {
     /// One turn of a wait for the lock. The holder may be running, may have lost its processor, may
     /// be stopped, or may be dead.
     #[cold]
-    fn stand_by(&mut self, object: Object<'_>, word: u64, manner: Manner) -> Result<(), Fault> {
+    fn stand_by(
+        &mut self,
+        object: SegmentObject<'_>,
+        word: u64,
+        manner: Manner,
+    ) -> Result<(), Fault> {
         self.turns += 1;
         if self.turns < YIELDS {
             give_way_briefly();
             return Ok(());
         }
         if word != self.word {
-            (self.word, self.waited) = (word, Waited::default());
+            (self.word, self.waited) = (word, Stopwatch::default());
         }
         let waited = self.waited.look(time::now());
         if manner == Manner::Brief {

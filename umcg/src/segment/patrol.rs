@@ -3,7 +3,7 @@
 use super::directory;
 use super::error::Fault;
 use super::layout::PATROLLED_AT;
-use super::shared::{GONE, IDLE, Party, Shared, WAITING};
+use super::shared::{GONE, IDLE, OpenSegment, Party, WAITING};
 use crate::rt::sync::Ordering::*;
 use crate::rt::time;
 
@@ -13,7 +13,7 @@ const INTERVAL: u64 = 100_000_000;
 /// Nanoseconds between two checks of any waiter.
 const LONGEST: u64 = 1_000_000_000;
 
-impl Shared {
+impl OpenSegment {
     /// How long a waiter may sleep before it checks again.
     pub(super) fn interval(&self, party: &Party) -> u64 {
         INTERVAL

@@ -25,7 +25,7 @@ plain!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize f32 f64);
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 
 /// A value as bytes.
-pub(super) trait Bytes: Plain {
+pub(super) trait AsBytes: Plain {
     fn as_bytes(&self) -> &[u8] {
         // SAFETY: all of its bytes have a value, as there is no padding.
         unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), size_of::<Self>()) }
@@ -43,4 +43,4 @@ pub(super) trait Bytes: Plain {
     }
 }
 
-impl<T: Plain> Bytes for T {}
+impl<T: Plain> AsBytes for T {}

@@ -5,8 +5,8 @@
 //! used, and each loop takes an element out at each turn.
 
 use super::error::Fault;
-use super::object::{COUNT, FIRST, Kind, Locked, Ring, SENDERS};
-use super::shared::{Record, WAITING, claimed, claimed_at};
+use super::object::{COUNT, FIRST, LockedObject, MessageRing, SENDERS, SegmentObjectKind};
+use super::shared::{WAITING, WaitRecord, claimed, claimed_at};
 use crate::rt::sync::Ordering::*;
 
 /// The outcome of an attempt to be served at once.
@@ -18,20 +18,20 @@ pub(super) enum Entered {
     Queued,
 }
 
-impl<'a> Locked<'a> {
-    fn record(&self, number: u32) -> Result<Record<'a>, Fault> {
+impl<'a> LockedObject<'a> {
+    fn record(&self, number: u32) -> Result<WaitRecord<'a>, Fault> {
         self.object.shared.record(number)
     }
 
     /// The record of a link; none if the link is empty.
-    fn linked(&self, link: u32) -> Result<Option<Record<'a>>, Fault> {
+    fn linked(&self, link: u32) -> Result<Option<WaitRecord<'a>>, Fault> {
         link.checked_sub(1)
             .map(|number| self.record(number))
             .transpose()
     }
 
     /// Whether the record claims to stand in this queue.
-    fn stands(&self, record: Record<'_>, queue: u32) -> bool {
+    fn stands(&self, record: WaitRecord<'_>, queue: u32) -> bool {
         let is_here = record.object().load(Relaxed) == self.object.number + 1
             && record.queue().load(Relaxed) == queue;
         is_here && record.is_queued().load(Relaxed) == 1
@@ -104,9 +104,9 @@ impl<'a> Locked<'a> {
     /// Whether the object has `want` for the first waiter in this queue.
     pub(super) fn has(&self, queue: u32, want: u32) -> Result<bool, Fault> {
         match self.object.kind {
-            Kind::Semaphore => Ok(self.word & COUNT >= u64::from(want)),
-            Kind::Auto | Kind::Manual => Ok(self.word & COUNT != 0),
-            Kind::Tube(ring) => {
+            SegmentObjectKind::Semaphore => Ok(self.word & COUNT >= u64::from(want)),
+            SegmentObjectKind::Auto | SegmentObjectKind::Manual => Ok(self.word & COUNT != 0),
+            SegmentObjectKind::Tube(ring) => {
                 let (messages, slots) = self.unpromised(ring)?;
                 Ok(if queue == FIRST {
                     messages > 0
@@ -118,7 +118,7 @@ impl<'a> Locked<'a> {
     }
 
     /// How many messages and free slots are not promised.
-    fn unpromised(&self, ring: Ring) -> Result<(u32, u32), Fault> {
+    fn unpromised(&self, ring: MessageRing) -> Result<(u32, u32), Fault> {
         let object = self.object;
         let len = object.len().load(Relaxed);
         let head = object.head().load(Relaxed);
@@ -136,10 +136,10 @@ impl<'a> Locked<'a> {
     /// Takes `want` for a waiter. Call it after `has`.
     pub(super) fn take(&mut self, queue: u32, want: u32) {
         match self.object.kind {
-            Kind::Semaphore => self.word -= u64::from(want),
-            Kind::Auto => self.word &= !COUNT,
-            Kind::Manual => {}
-            Kind::Tube(_) => self.promise(queue, 1),
+            SegmentObjectKind::Semaphore => self.word -= u64::from(want),
+            SegmentObjectKind::Auto => self.word &= !COUNT,
+            SegmentObjectKind::Manual => {}
+            SegmentObjectKind::Tube(_) => self.promise(queue, 1),
         }
     }
 
@@ -153,18 +153,19 @@ impl<'a> Locked<'a> {
     fn untake(&mut self, queue: u32, want: u32) {
         match self.object.kind {
             // An amount that does not fit any more is lost, as it would be if it were released now.
-            Kind::Semaphore => {
+            SegmentObjectKind::Semaphore => {
                 self.word = self.word & !COUNT | COUNT.min((self.word & COUNT) + u64::from(want))
             }
-            Kind::Auto => self.word = self.word & !COUNT | 1,
-            Kind::Manual => {}
-            Kind::Tube(_) => self.promise(queue, u32::MAX),
+            SegmentObjectKind::Auto => self.word = self.word & !COUNT | 1,
+            SegmentObjectKind::Manual => {}
+            SegmentObjectKind::Tube(_) => self.promise(queue, u32::MAX),
         }
     }
 
     /// Whether waiters will be given only the wakeups that are saved already.
     pub(super) fn is_closed(&self) -> bool {
-        matches!(self.object.kind, Kind::Tube(_)) && self.object.closed().load(Relaxed) != 0
+        matches!(self.object.kind, SegmentObjectKind::Tube(_))
+            && self.object.closed().load(Relaxed) != 0
     }
 
     /// The offer to a waiter at the front: true if it can have what it wants, false if nothing will
@@ -202,7 +203,7 @@ impl<'a> Locked<'a> {
     }
 
     /// False if its wait has ended, or was served elsewhere.
-    fn claim(&self, record: Record<'_>, is_given: bool) -> Result<bool, Fault> {
+    fn claim(&self, record: WaitRecord<'_>, is_given: bool) -> Result<bool, Fault> {
         let leader = self.record(record.leader().load(Relaxed))?;
         let claimed = claimed(record.number().load(Relaxed), is_given);
         // ORDERING(seg-claim.1): Release, pairs with seg-claim.2: a claimed waiter sees everything

@@ -2,7 +2,7 @@
 //! another process may write anything there.
 
 use super::error::Fault;
-use super::object::{FIRST, Locked, Ring, SENDERS};
+use super::object::{FIRST, LockedObject, MessageRing, SENDERS};
 use crate::rt::sync::{AtomicU64, Ordering::*};
 
 /// A message that goes in or comes out.
@@ -29,11 +29,11 @@ pub(super) enum Moved {
     Closed,
 }
 
-impl Locked<'_> {
+impl LockedObject<'_> {
     /// Moves the message at once, if that is possible without overtaking a waiter.
     pub(super) fn try_move(
         &mut self,
-        ring: Ring,
+        ring: MessageRing,
         message: &mut Message<'_>,
     ) -> Result<Moved, Fault> {
         let queue = message.queue();
@@ -54,7 +54,7 @@ impl Locked<'_> {
     /// Moves the message for a caller that was promised room, or a message.
     pub(super) fn move_as_promised(
         &mut self,
-        ring: Ring,
+        ring: MessageRing,
         message: &mut Message<'_>,
     ) -> Result<(), Fault> {
         let queue = message.queue();
@@ -70,7 +70,7 @@ impl Locked<'_> {
     }
 
     /// Call it after `has`.
-    fn move_now(&mut self, ring: Ring, message: &mut Message<'_>) -> Result<(), Fault> {
+    fn move_now(&mut self, ring: MessageRing, message: &mut Message<'_>) -> Result<(), Fault> {
         let (head, len) = (self.object.head(), self.object.len());
         let (at, count) = (head.load(Relaxed), len.load(Relaxed));
         // Checked again, as both were read again.
@@ -95,7 +95,7 @@ impl Locked<'_> {
         }
     }
 
-    fn write(&self, ring: Ring, slot: usize, bytes: &[u8]) {
+    fn write(&self, ring: MessageRing, slot: usize, bytes: &[u8]) {
         for (place, chunk) in self.words(ring, slot).iter().zip(bytes.chunks(8)) {
             // The last part may be shorter.
             let word = <[u8; 8]>::try_from(chunk).unwrap_or_else(|_| {
@@ -107,7 +107,7 @@ impl Locked<'_> {
         }
     }
 
-    fn read(&self, ring: Ring, slot: usize, bytes: &mut [u8]) {
+    fn read(&self, ring: MessageRing, slot: usize, bytes: &mut [u8]) {
         for (place, chunk) in self.words(ring, slot).iter().zip(bytes.chunks_mut(8)) {
             let word = place.load(Relaxed).to_ne_bytes();
             match <&mut [u8; 8]>::try_from(&mut *chunk) {
@@ -118,7 +118,7 @@ impl Locked<'_> {
     }
 
     /// The place of the message in this slot.
-    fn words(&self, ring: Ring, slot: usize) -> &[AtomicU64] {
+    fn words(&self, ring: MessageRing, slot: usize) -> &[AtomicU64] {
         let stride = ring.stride();
         self.object
             .shared

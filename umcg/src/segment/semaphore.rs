@@ -1,7 +1,7 @@
 //! Semaphores that processes share.
 
 use super::error::{Fault, ReleaseError, TryError, WaitError};
-use super::handle::Handle;
+use super::handle::ObjectHandle;
 use super::object::{BUSY, COUNT, FIRST};
 use crate::rt::sync::Ordering::*;
 use crate::rt::time;
@@ -17,7 +17,7 @@ use std::time::Instant;
 /// Clones are the same semaphore. Without waiters `acquire` and `release` make no system call. Not
 /// for signal handlers.
 #[derive(Clone)]
-pub struct Semaphore(pub(super) Handle);
+pub struct Semaphore(pub(super) ObjectHandle);
 
 impl Semaphore {
     /// Takes a wakeup; waits until there is one. A point of cancellation if it has to wait; a wait

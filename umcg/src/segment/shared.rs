@@ -2,7 +2,7 @@
 
 use super::error::{Fault, OpenError};
 use super::kernel;
-use super::layout::Layout;
+use super::layout::SegmentLayout;
 use super::liveness::Liveness;
 use super::memory::Memory;
 use crate::rt::sync::{AtomicBool, AtomicU32, AtomicU64, HoldLock, Ordering::*};
@@ -39,9 +39,9 @@ const KNOWN: usize = 32;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The data that all handles of one opening share.
-pub(super) struct Shared {
+pub(super) struct OpenSegment {
     pub(super) memory: Memory,
-    pub(super) layout: Layout,
+    pub(super) layout: SegmentLayout,
     /// Replaced in a child after `fork`. The old value is not freed then.
     party: AtomicPtr<Party>,
     /// In nanoseconds.
@@ -68,10 +68,10 @@ impl Party {
     }
 }
 
-impl Shared {
-    pub(super) fn new(memory: Memory, layout: Layout) -> Result<Shared, OpenError> {
+impl OpenSegment {
+    pub(super) fn new(memory: Memory, layout: SegmentLayout) -> Result<OpenSegment, OpenError> {
         let patience = AtomicU64::new(PATIENCE.as_nanos() as u64);
-        let shared = Shared {
+        let shared = OpenSegment {
             memory,
             layout,
             party: AtomicPtr::new(null_mut()),
@@ -148,22 +148,22 @@ impl Shared {
     }
 
     /// The record with this number, which may come from the segment.
-    pub(super) fn record(&self, number: u32) -> Result<Record<'_>, Fault> {
+    pub(super) fn record(&self, number: u32) -> Result<WaitRecord<'_>, Fault> {
         if number >= self.layout.records {
             return Err(Fault::Corrupt);
         }
-        Ok(Record {
+        Ok(WaitRecord {
             memory: &self.memory,
             at: self.layout.record(number),
         })
     }
 
     /// All records, with their numbers.
-    pub(super) fn records(&self) -> impl Iterator<Item = (u32, Record<'_>)> {
+    pub(super) fn records(&self) -> impl Iterator<Item = (u32, WaitRecord<'_>)> {
         (0..self.layout.records).map(|number| {
             (
                 number,
-                Record {
+                WaitRecord {
                     memory: &self.memory,
                     at: self.layout.record(number),
                 },
@@ -193,7 +193,7 @@ impl Shared {
     }
 
     fn claim_record(&self, party: &Party, number: u32) -> bool {
-        let record = Record {
+        let record = WaitRecord {
             memory: &self.memory,
             at: self.layout.record(number),
         };
@@ -225,7 +225,7 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for OpenSegment {
     fn drop(&mut self) {
         let party = self.party.load(Relaxed);
         if !party.is_null() {
@@ -237,12 +237,12 @@ impl Drop for Shared {
 
 /// A place of a waiter in a queue.
 #[derive(Clone, Copy)]
-pub(super) struct Record<'a> {
+pub(super) struct WaitRecord<'a> {
     memory: &'a Memory,
     at: usize,
 }
 
-impl<'a> Record<'a> {
+impl<'a> WaitRecord<'a> {
     /// The party that the record belongs to, plus 1; 0: none.
     pub(super) fn owner(self) -> &'a AtomicU32 {
         self.memory.u32(self.at)

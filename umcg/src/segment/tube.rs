@@ -2,12 +2,12 @@
 
 use super::directory::Wanted;
 use super::error::{Fault, NameError, TryTubeError, TubeError, TubeWaitError};
-use super::handle::Handle;
-use super::object::{FIRST, Kind, Ring, SENDERS};
-use super::plain::{Bytes, Plain};
+use super::handle::ObjectHandle;
+use super::object::{FIRST, MessageRing, SENDERS, SegmentObjectKind};
+use super::plain::{AsBytes, Plain};
 use super::ring::{Message, Moved};
-use super::shared::Shared;
-use super::standing::{End, Standing};
+use super::shared::OpenSegment;
+use super::wait::{SegmentWait, WishOutcome};
 use crate::rt::sync::Ordering::*;
 use crate::rt::timed;
 use std::fmt;
@@ -25,21 +25,21 @@ use std::sync::Arc;
 /// message is copied twice, under the tube's inner lock. Not for signal handlers.
 #[derive(Clone)]
 pub struct ByteTube {
-    handle: Handle,
-    ring: Ring,
+    handle: ObjectHandle,
+    ring: MessageRing,
 }
 
 impl ByteTube {
     pub(super) fn new(
-        shared: &Arc<Shared>,
+        shared: &Arc<OpenSegment>,
         name: &str,
         size: usize,
         capacity: u32,
     ) -> Result<ByteTube, NameError> {
         let size = u32::try_from(size).map_err(|_| NameError::Size)?;
-        let handle = Handle::new(shared, name, Wanted::Tube(capacity, size))?;
+        let handle = ObjectHandle::new(shared, name, Wanted::Tube(capacity, size))?;
         match handle.kind() {
-            Kind::Tube(ring) => Ok(ByteTube { handle, ring }),
+            SegmentObjectKind::Tube(ring) => Ok(ByteTube { handle, ring }),
             _ => Err(NameError::Mismatch),
         }
     }
@@ -204,14 +204,14 @@ impl ByteTube {
     #[cold]
     fn wait(&self, mut message: Message<'_>, deadline: u64) -> Result<(), TubeWaitError> {
         let wishes = [self.handle.wish(message.queue(), 1)];
-        let (standing, end) = Standing::wait(&self.handle.shared, &wishes, 0, deadline)?;
-        match end {
-            End::Late => Err(TubeWaitError::TimedOut),
-            End::Closed(_) => Err(TubeWaitError::Closed),
-            End::Given(at) => {
+        let (wait, outcome) = SegmentWait::wait(&self.handle.shared, &wishes, 0, deadline)?;
+        match outcome {
+            WishOutcome::TimedOut => Err(TubeWaitError::TimedOut),
+            WishOutcome::Closed(_) => Err(TubeWaitError::Closed),
+            WishOutcome::Given(at) => {
                 self.handle.object().locked(|locked| {
                     // In one step with the use of the promise.
-                    standing.taken(at);
+                    wait.taken(at);
                     locked.move_as_promised(self.ring, &mut message)
                 })?;
                 Ok(())
@@ -249,7 +249,7 @@ pub struct Tube<T> {
 
 impl<T: Plain> Tube<T> {
     pub(super) fn new(
-        shared: &Arc<Shared>,
+        shared: &Arc<OpenSegment>,
         name: &str,
         capacity: u32,
     ) -> Result<Tube<T>, NameError> {

@@ -37,9 +37,9 @@ mod sources {
     pub(crate) mod ring;
     pub(crate) mod semaphore;
     pub(crate) mod shared;
-    pub(crate) mod standing;
+    pub(crate) mod stopwatch;
     pub(crate) mod tube;
-    pub(crate) mod waited;
+    pub(crate) mod wait;
 
     pub(crate) mod kernel {
         use shuttle::sync::atomic::AtomicU32;
@@ -140,13 +140,13 @@ mod sources {
     use super::{File, KeptBy, Process};
     use directory::Wanted;
     pub(crate) use error::Fault;
-    use handle::Handle;
-    use layout::Layout;
+    use handle::ObjectHandle;
+    use layout::SegmentLayout;
     use shuttle::sync::atomic::Ordering::SeqCst;
-    use standing::{End, Standing};
     use std::sync::Arc;
+    use wait::{SegmentWait, WishOutcome};
 
-    const LAYOUT: Layout = Layout {
+    const LAYOUT: SegmentLayout = SegmentLayout {
         objects: 2,
         records: 6,
         parties: 5,
@@ -158,11 +158,11 @@ mod sources {
     }
 
     /// A segment as the calling process has it.
-    pub(crate) struct Opening(Arc<shared::Shared>);
+    pub(crate) struct Opening(Arc<shared::OpenSegment>);
 
     impl Opening {
         pub(crate) fn new(file: &Arc<File>) -> Opening {
-            let shared = shared::Shared::new(memory::Memory(file.clone()), LAYOUT).unwrap();
+            let shared = shared::OpenSegment::new(memory::Memory(file.clone()), LAYOUT).unwrap();
             // Time goes on at any speed the main thread chooses.
             shared.patience.store(u64::MAX, SeqCst);
             Opening(Arc::new(shared))
@@ -176,8 +176,8 @@ mod sources {
             tube::ByteTube::new(&self.0, "t", 8, 1).unwrap()
         }
 
-        fn object(&self, name: &str, wanted: Wanted) -> Handle {
-            Handle::new(&self.0, name, wanted).unwrap()
+        fn object(&self, name: &str, wanted: Wanted) -> ObjectHandle {
+            ObjectHandle::new(&self.0, name, wanted).unwrap()
         }
 
         /// Waits for one of these, and takes it; says at once that it has.
@@ -195,13 +195,13 @@ mod sources {
                 .iter()
                 .map(|handle| handle.wish(object::FIRST, 1))
                 .collect();
-            let (standing, end) = Standing::wait(&self.0, &wishes, 0, u64::MAX)?;
-            let End::Given(at) = end else {
-                panic!("{end:?}")
+            let (wait, outcome) = SegmentWait::wait(&self.0, &wishes, 0, u64::MAX)?;
+            let WishOutcome::Given(at) = outcome else {
+                panic!("{outcome:?}")
             };
             // It dies before or after that, but not in between: so it is known which.
             Process::current().spare();
-            standing.taken(at);
+            wait.taken(at);
             kept.take(first + at);
             Process::current().is_mortal_again();
             Ok(())

@@ -2,9 +2,9 @@
 
 use super::error::Fault;
 use super::kernel;
-use super::object::Object;
+use super::object::SegmentObject;
 use super::queue::Entered;
-use super::shared::{GONE, IDLE, Party, Shared, WAITING, claimed_at};
+use super::shared::{GONE, IDLE, OpenSegment, Party, WAITING, claimed_at};
 use crate::rt::sync::{Ordering::*, spin};
 use crate::rt::time;
 use crate::select::order;
@@ -12,64 +12,65 @@ use crate::select::order;
 /// The place where a party wants to wait, and for how much.
 #[derive(Clone, Copy)]
 pub(super) struct Wish<'a> {
-    pub(super) object: Object<'a>,
+    pub(super) object: SegmentObject<'a>,
     pub(super) queue: u32,
     pub(super) want: u32,
 }
 
 /// The outcome of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum WishOutcome {
     /// It was given what it wanted at the place with this index, and must take it.
     Given(usize),
     /// Nothing will come at the place with this index.
     Closed(usize),
-    Late,
+    /// The deadline passed first.
+    TimedOut,
 }
 
-/// The records of a wait. Dropping it takes them out of their queues. Anything that was given and
+/// A wait with its records. Dropping it takes them out of their queues. Anything that was given and
 /// not taken goes to the next waiter.
-pub(super) struct Standing<'a> {
-    shared: &'a Shared,
+pub(super) struct SegmentWait<'a> {
+    shared: &'a OpenSegment,
     party: &'a Party,
     wishes: &'a [Wish<'a>],
     /// One for each wish; the first is the leader.
     records: Vec<u32>,
 }
 
-impl<'a> Standing<'a> {
+impl<'a> SegmentWait<'a> {
     /// Waits until one of the wishes is fulfilled. They are tried in order, beginning with `first`.
     /// A point of cancellation if it has to wait. Switches.
     pub(super) fn wait(
-        shared: &'a Shared,
+        shared: &'a OpenSegment,
         wishes: &'a [Wish<'a>],
         first: usize,
         deadline: u64,
-    ) -> Result<(Standing<'a>, End), Fault> {
+    ) -> Result<(SegmentWait<'a>, WishOutcome), Fault> {
         let party = shared.party()?;
-        let mut standing = Standing {
+        let mut wait = SegmentWait {
             shared,
             party,
             wishes,
             records: Vec::with_capacity(wishes.len()),
         };
-        standing.begin()?;
+        wait.begin()?;
         for at in order::in_line(first, wishes.len()) {
             let Wish {
                 object,
                 queue,
                 want,
             } = wishes[at];
-            let number = standing.records[at];
+            let number = wait.records[at];
             if object.locked(|locked| locked.enter(number, queue, want))? == Entered::Served {
                 break;
             }
-            if standing.state() != WAITING {
+            if wait.state() != WAITING {
                 break;
             }
         }
-        let end = standing.sleep(deadline)?;
-        Ok((standing, end))
+        let end = wait.sleep(deadline)?;
+        Ok((wait, end))
     }
 
     /// Takes records, and writes the wishes into them.
@@ -101,16 +102,16 @@ impl<'a> Standing<'a> {
         leader.map_or(GONE, |record| record.state().load(Acquire))
     }
 
-    fn sleep(&self, deadline: u64) -> Result<End, Fault> {
+    fn sleep(&self, deadline: u64) -> Result<WishOutcome, Fault> {
         if self.look_for_a_while() {
-            return self.end();
+            return self.outcome();
         }
-        let _waiting = Waiting::new(self.party);
+        let _counted = CountedWaiter::new(self.party);
         let leader = self.shared.record(self.records[0])?;
         let mut has_slept = false;
         loop {
             if self.state() != WAITING {
-                return self.end();
+                return self.outcome();
             }
             if let Some(fault) = self.wishes.iter().find_map(|wish| wish.object.fault()) {
                 return Err(fault);
@@ -118,9 +119,9 @@ impl<'a> Standing<'a> {
             let now = time::now();
             if now >= deadline {
                 return if self.revoke() {
-                    self.late(has_slept)
+                    self.timed_out(has_slept)
                 } else {
-                    self.end()
+                    self.outcome()
                 };
             }
             self.shared.patrol(self.party);
@@ -133,12 +134,12 @@ impl<'a> Standing<'a> {
     /// If its deadline had passed when it came, it lets others run all the same, as within one
     /// process: a worker that asks again and again would starve them. Meanwhile it blocks no other
     /// waiter.
-    fn late(&self, has_slept: bool) -> Result<End, Fault> {
+    fn timed_out(&self, has_slept: bool) -> Result<WishOutcome, Fault> {
         if !has_slept {
             self.leave();
             kernel::give_way();
         }
-        Ok(End::Late)
+        Ok(WishOutcome::TimedOut)
     }
 
     /// Whether the wait has ended.
@@ -162,12 +163,12 @@ impl<'a> Standing<'a> {
     }
 
     /// The outcome that was written for a claimed waiter.
-    fn end(&self) -> Result<End, Fault> {
+    fn outcome(&self) -> Result<WishOutcome, Fault> {
         match claimed_at(self.state()) {
             Some((at, is_given)) if (at as usize) < self.wishes.len() => Ok(if is_given {
-                End::Given(at as usize)
+                WishOutcome::Given(at as usize)
             } else {
-                End::Closed(at as usize)
+                WishOutcome::Closed(at as usize)
             }),
             _ => Err(Fault::Corrupt),
         }
@@ -196,7 +197,7 @@ impl<'a> Standing<'a> {
     }
 }
 
-impl Drop for Standing<'_> {
+impl Drop for SegmentWait<'_> {
     fn drop(&mut self) {
         // If the party belongs to the process before a fork, others bury it, if need be.
         if self.party.liveness.is_inherited() {
@@ -216,16 +217,16 @@ impl Drop for Standing<'_> {
 }
 
 /// Counts the caller as a waiter.
-struct Waiting<'a>(&'a Party);
+struct CountedWaiter<'a>(&'a Party);
 
-impl Waiting<'_> {
-    fn new(party: &Party) -> Waiting<'_> {
+impl CountedWaiter<'_> {
+    fn new(party: &Party) -> CountedWaiter<'_> {
         party.waiting.fetch_add(1, Relaxed);
-        Waiting(party)
+        CountedWaiter(party)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for CountedWaiter<'_> {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Relaxed);
     }

@@ -7,13 +7,13 @@ const BETWEEN_LOOKS: u64 = 10_000_000;
 
 /// The time between the first check and the last, as far as the caller was able to check.
 #[derive(Default)]
-pub(super) struct Waited {
+pub(super) struct Stopwatch {
     /// When it last checked.
     looked: Option<u64>,
     total: u64,
 }
 
-impl Waited {
+impl Stopwatch {
     /// One check, at time `now`. Returns how much of the time since the first check counts, in
     /// nanoseconds.
     pub(super) fn look(&mut self, now: u64) -> u64 {
@@ -25,11 +25,11 @@ impl Waited {
 
 #[cfg(test)]
 mod tests {
-    use super::{BETWEEN_LOOKS, Waited};
+    use super::{BETWEEN_LOOKS, Stopwatch};
 
     #[test]
     fn only_the_time_of_looks_counts() {
-        let mut waited = Waited::default();
+        let mut stopwatch = Stopwatch::default();
         let times = [
             5_000_000_000,
             5_000_200_000,
@@ -44,8 +44,8 @@ mod tests {
             1_000_000 + BETWEEN_LOOKS,
             1_300_000 + BETWEEN_LOOKS,
         ];
-        assert_eq!(times.map(|now| waited.look(now)), totals);
+        assert_eq!(times.map(|now| stopwatch.look(now)), totals);
         // A clock that goes back counts for nothing.
-        assert_eq!(waited.look(0), totals[4]);
+        assert_eq!(stopwatch.look(0), totals[4]);
     }
 }
