@@ -1,7 +1,7 @@
 //! `umcg/futex.h`: C's names for `umcg::futex`.
 //!
 //! A call first compares. Only if it has to wait is it a point of cancellation; the unwinding is
-//! caught here (`foreign::interruptible`).
+//! caught here (`rt_ffi::interruptible`).
 
 use crate::array;
 use crate::rt::{deadline, status, value};
@@ -11,7 +11,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::AtomicU32;
 use umcg::futex::ffi::{self, FutexEnd};
 use umcg::futex::{self, Changed, Requeued, Wait, WaitSet};
-use umcg::rt::foreign::{self, Cancelled};
+use umcg::rt::ffi::{self as rt_ffi, Cancelled};
 use umcg_core::guarded;
 
 const SHARED: c_int = 1;
@@ -23,13 +23,13 @@ const FEW: usize = 32;
 /// `umcg_futex_word_t`.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Word {
+struct FutexWord {
     word: *const AtomicU32,
     expected: u32,
     flags: c_int,
 }
 
-const _: () = assert!(size_of::<Word>() == 16 && align_of::<Word>() == 8);
+const _: () = assert!(size_of::<FutexWord>() == 16 && align_of::<FutexWord>() == 8);
 
 /// The word that C named, and its value now. EFAULT if it cannot be read, so later code may read it
 /// without care.
@@ -91,7 +91,7 @@ unsafe fn wait_of<'a>(
 /// # Safety
 /// As `named`; it can be read, if it is not null.
 #[inline]
-unsafe fn one_of<'a>(word: &Word) -> Result<Wait<'a>, c_int> {
+unsafe fn one_of<'a>(word: &FutexWord) -> Result<Wait<'a>, c_int> {
     if !word.word.is_aligned() {
         return Err(EINVAL);
     }
@@ -107,7 +107,7 @@ unsafe fn one_of<'a>(word: &Word) -> Result<Wait<'a>, c_int> {
 
 /// Whether all words that are not null can be read. Words of one page that stand together are
 /// checked by one access.
-fn are_readable(words: &[Word]) -> bool {
+fn are_readable(words: &[FutexWord]) -> bool {
     /// The smallest that there is.
     const PAGE: usize = 4096;
     let mut page = usize::MAX;
@@ -132,7 +132,7 @@ unsafe fn waited(
     let ended = match first {
         // Without waiting, and so not cut short.
         Some(index) => FutexEnd::Changed(index),
-        None => foreign::interruptible(wait).map_err(|Cancelled| ECANCELED)?,
+        None => rt_ffi::interruptible(wait).map_err(|Cancelled| ECANCELED)?,
     };
     match ended {
         FutexEnd::Woken(index) => Ok(index as c_int),
@@ -251,14 +251,14 @@ unsafe extern "C" fn umcg_futex_cmp_requeue(
 /// `words` is null, or points to `n` words as for `named`; `changed` as for `waited`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_futex_wait_multiple(
-    words: *const Word,
+    words: *const FutexWord,
     n: c_int,
     deadline_ns: u64,
     changed: *mut c_int,
 ) -> c_int {
     let size = usize::try_from(n)
         .unwrap_or(0)
-        .saturating_mul(size_of::<Word>());
+        .saturating_mul(size_of::<FutexWord>());
     if size != 0
         && !words.is_null()
         && words.is_aligned()

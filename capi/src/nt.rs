@@ -2,7 +2,7 @@
 //!
 //! A handle is the address of its object. A wait that has to wait has handles of its own meanwhile,
 //! so that other callers may close theirs. Only such a wait is a point of cancellation; the
-//! unwinding is caught here (`foreign::interruptible`).
+//! unwinding is caught here (`ffi::interruptible`).
 
 use crate::failed;
 use crate::rt::{NO_TIMEOUT, status, value};
@@ -15,10 +15,10 @@ use umcg::nt::{
     self, BorrowedHandle, Event, Handle, Mutex, NotOwner, OutOfRange, Owned, Semaphore, Timer,
     Wait, WaitError, Woken,
 };
-use umcg::rt::foreign::{self, Cancelled};
+use umcg::rt::ffi::{self, Cancelled};
 
 /// C's handle of an object.
-type Object = *const ();
+type NtObject = *const ();
 
 /// Up to this many handles need no memory but the stack.
 const FEW: usize = 8;
@@ -40,7 +40,7 @@ const EPOCH: u64 = 11_644_473_600 * 10_000_000;
 ///
 /// # Safety
 /// `object` is null, or has a reference as long as this is used.
-unsafe fn named(object: Object) -> Result<ManuallyDrop<Handle>, c_int> {
+unsafe fn named(object: NtObject) -> Result<ManuallyDrop<Handle>, c_int> {
     if object.is_null() {
         return Err(EINVAL);
     }
@@ -53,7 +53,7 @@ unsafe fn named(object: Object) -> Result<ManuallyDrop<Handle>, c_int> {
 /// # Safety
 /// As `named`.
 unsafe fn with<K, R>(
-    object: Object,
+    object: NtObject,
     kind: impl FnOnce(&Handle) -> Option<&K>,
     f: impl FnOnce(&K) -> Result<R, c_int>,
 ) -> Result<R, c_int> {
@@ -62,7 +62,7 @@ unsafe fn with<K, R>(
     f(kind(&handle).ok_or(EINVAL)?)
 }
 
-fn made(handle: impl Into<Handle>) -> Object {
+fn made(handle: impl Into<Handle>) -> NtObject {
     handle.into().into_raw()
 }
 
@@ -81,23 +81,23 @@ fn owner(owner: u32) -> Result<NonZeroU32, c_int> {
 
 /// The arguments of a wait.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
+struct NtWait<'a> {
     objects: &'a [BorrowedHandle<'a>],
     is_all: bool,
     alert: Option<BorrowedHandle<'a>>,
     owner: Option<NonZeroU32>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> NtWait<'a> {
     /// # Safety
     /// `objects` is null, or points to `count` objects as for `named`; `alert` is as for that.
     unsafe fn new(
-        objects: *const Object,
+        objects: *const NtObject,
         count: u32,
         is_all: c_int,
-        alert: Object,
-    ) -> Result<Asked<'a>, c_int> {
-        let objects: &[Object] = match count {
+        alert: NtObject,
+    ) -> Result<NtWait<'a>, c_int> {
+        let objects: &[NtObject] = match count {
             0 => &[],
             _ if objects.is_null() => return Err(EINVAL),
             // SAFETY: by the contract.
@@ -114,7 +114,7 @@ impl<'a> Asked<'a> {
         if alert.is_some_and(|alert| !alert.is_event()) {
             return Err(EINVAL);
         }
-        Ok(Asked {
+        Ok(NtWait {
             objects,
             is_all: is_all != 0,
             alert,
@@ -139,11 +139,11 @@ impl<'a> Asked<'a> {
         }
         let quick = match self.objects {
             // Looking is no point of cancellation, and so comes first.
-            _ if foreign::is_cancelled() => *self,
+            _ if ffi::is_cancelled() => *self,
             [] => return None,
             [_] => *self,
             _ if self.is_all => return None,
-            [first, ..] => Asked {
+            [first, ..] => NtWait {
                 objects: std::slice::from_ref(first),
                 alert: None,
                 ..*self
@@ -185,9 +185,9 @@ impl<'a> Asked<'a> {
 
     fn stop(&self, deadline_ns: u64) -> Result<Result<Woken, WaitError>, c_int> {
         let wait = self.wait();
-        let ended = foreign::interruptible(|| match deadline_ns {
+        let ended = ffi::interruptible(|| match deadline_ns {
             NO_TIMEOUT => wait.wait(),
-            at => wait.wait_deadline(foreign::instant(at)),
+            at => wait.wait_deadline(ffi::instant(at)),
         });
         ended.map_err(|Cancelled| ECANCELED)
     }
@@ -204,8 +204,8 @@ impl<'a> Asked<'a> {
 }
 
 /// # Safety
-/// As `Asked::new`; `index` as for `store`.
-unsafe fn wait(asked: Result<Asked<'_>, c_int>, deadline_ns: u64, index: *mut u32) -> c_int {
+/// As `NtWait::new`; `index` as for `store`.
+unsafe fn wait(asked: Result<NtWait<'_>, c_int>, deadline_ns: u64, index: *mut u32) -> c_int {
     let ended = asked.and_then(|asked| Ok(asked.index(asked.ended(deadline_ns)?)));
     status(ended.and_then(|(at, is_abandoned)| {
         // SAFETY: passed on.
@@ -219,18 +219,18 @@ unsafe fn wait(asked: Result<Asked<'_>, c_int>, deadline_ns: u64, index: *mut u3
 }
 
 /// # Safety
-/// As `Asked::new`; `index` is null, or room for a number.
+/// As `NtWait::new`; `index` is null, or room for a number.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_nt_wait(
-    objects: *const Object,
+    objects: *const NtObject,
     count: u32,
     all: c_int,
-    alert: Object,
+    alert: NtObject,
     deadline_ns: u64,
     index: *mut u32,
 ) -> c_int {
     // SAFETY: passed on.
-    let asked = unsafe { Asked::new(objects, count, all, alert) };
+    let asked = unsafe { NtWait::new(objects, count, all, alert) };
     // SAFETY: passed on.
     unsafe { wait(asked, deadline_ns, index) }
 }
@@ -240,17 +240,17 @@ unsafe extern "C" fn umcg_nt_wait(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_nt_wait_as(
     by: u32,
-    objects: *const Object,
+    objects: *const NtObject,
     count: u32,
     all: c_int,
-    alert: Object,
+    alert: NtObject,
     deadline_ns: u64,
     index: *mut u32,
 ) -> c_int {
     // SAFETY: passed on.
-    let asked = unsafe { Asked::new(objects, count, all, alert) };
+    let asked = unsafe { NtWait::new(objects, count, all, alert) };
     let asked = asked.and_then(|asked| {
-        Ok(Asked {
+        Ok(NtWait {
             owner: Some(owner(by)?),
             ..asked
         })
@@ -260,19 +260,19 @@ unsafe extern "C" fn umcg_nt_wait_as(
 }
 
 /// # Safety
-/// As `Asked::new`.
+/// As `NtWait::new`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_nt_wait_multiple(
     count: u32,
-    objects: *const Object,
+    objects: *const NtObject,
     all: c_int,
     milliseconds: u32,
-    alert: Object,
+    alert: NtObject,
 ) -> u32 {
     let deadline_ns = match milliseconds {
         0 => POLL,
         INFINITE => NO_TIMEOUT,
-        some => foreign::after(u64::from(some) * 1_000_000),
+        some => ffi::after(u64::from(some) * 1_000_000),
     };
     let fits = if (1..=MOST_OF_WINDOWS).contains(&count) {
         Ok(())
@@ -280,7 +280,7 @@ unsafe extern "C" fn umcg_nt_wait_multiple(
         Err(EINVAL)
     };
     // SAFETY: passed on.
-    let asked = fits.and_then(|()| unsafe { Asked::new(objects, count, all, alert) });
+    let asked = fits.and_then(|()| unsafe { NtWait::new(objects, count, all, alert) });
     match asked.and_then(|asked| asked.ended(deadline_ns)) {
         Ok(Woken::Object(index)) => WAIT_OBJECT + index as u32,
         Ok(Woken::Abandoned(index)) => WAIT_ABANDONED + index as u32,
@@ -293,7 +293,11 @@ unsafe extern "C" fn umcg_nt_wait_multiple(
 /// # Safety
 /// `object` and `alert` are as for `named`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_nt_wait_single(object: Object, milliseconds: u32, alert: Object) -> u32 {
+unsafe extern "C" fn umcg_nt_wait_single(
+    object: NtObject,
+    milliseconds: u32,
+    alert: NtObject,
+) -> u32 {
     // SAFETY: passed on; one object.
     unsafe { umcg_nt_wait_multiple(1, &object, 0, milliseconds, alert) }
 }
@@ -301,7 +305,7 @@ unsafe extern "C" fn umcg_nt_wait_single(object: Object, milliseconds: u32, aler
 /// # Safety
 /// As `named`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_nt_dup(object: Object) -> Object {
+unsafe extern "C" fn umcg_nt_dup(object: NtObject) -> NtObject {
     // SAFETY: passed on.
     unsafe { named(object) }.map_or(null(), |handle| Handle::clone(&handle).into_raw())
 }
@@ -309,7 +313,7 @@ unsafe extern "C" fn umcg_nt_dup(object: Object) -> Object {
 /// # Safety
 /// `object` is null, or has a reference of the caller's, which ends.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_nt_close(object: Object) {
+unsafe extern "C" fn umcg_nt_close(object: NtObject) {
     // SAFETY: passed on.
     if let Ok(handle) = unsafe { named(object) } {
         drop(ManuallyDrop::into_inner(handle));
@@ -322,7 +326,7 @@ extern "C" fn umcg_nt_self() -> u32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn umcg_nt_event_create(manual: c_int, signaled: c_int) -> Object {
+extern "C" fn umcg_nt_event_create(manual: c_int, signaled: c_int) -> NtObject {
     made(if manual == 0 {
         Event::auto(signaled != 0)
     } else {
@@ -333,7 +337,7 @@ extern "C" fn umcg_nt_event_create(manual: c_int, signaled: c_int) -> Object {
 /// # Safety
 /// `event` is as for `named`, `previous` as for `store`.
 unsafe fn change_event(
-    event: Object,
+    event: NtObject,
     previous: *mut c_int,
     change: impl FnOnce(&Event) -> bool,
 ) -> c_int {
@@ -346,7 +350,7 @@ unsafe fn change_event(
 /// # Safety
 /// As `change_event`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_nt_event_set(event: Object, previous: *mut c_int) -> c_int {
+unsafe extern "C" fn umcg_nt_event_set(event: NtObject, previous: *mut c_int) -> c_int {
     // SAFETY: passed on.
     unsafe { change_event(event, previous, Event::set) }
 }
@@ -354,7 +358,7 @@ unsafe extern "C" fn umcg_nt_event_set(event: Object, previous: *mut c_int) -> c
 /// # Safety
 /// As `change_event`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_nt_event_reset(event: Object, previous: *mut c_int) -> c_int {
+unsafe extern "C" fn umcg_nt_event_reset(event: NtObject, previous: *mut c_int) -> c_int {
     // SAFETY: passed on.
     unsafe { change_event(event, previous, Event::reset) }
 }
@@ -362,7 +366,7 @@ unsafe extern "C" fn umcg_nt_event_reset(event: Object, previous: *mut c_int) ->
 /// # Safety
 /// As `change_event`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_nt_event_pulse(event: Object, previous: *mut c_int) -> c_int {
+unsafe extern "C" fn umcg_nt_event_pulse(event: NtObject, previous: *mut c_int) -> c_int {
     // SAFETY: passed on.
     unsafe { change_event(event, previous, Event::pulse) }
 }
@@ -371,7 +375,7 @@ unsafe extern "C" fn umcg_nt_event_pulse(event: Object, previous: *mut c_int) ->
 /// `event` is as for `named`, the others as for `store`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_nt_event_read(
-    event: Object,
+    event: NtObject,
     signaled: *mut c_int,
     manual: *mut c_int,
 ) -> c_int {
@@ -390,7 +394,7 @@ unsafe extern "C" fn umcg_nt_event_read(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn umcg_nt_sem_create(count: u32, max: u32) -> Object {
+extern "C" fn umcg_nt_sem_create(count: u32, max: u32) -> NtObject {
     value(
         Semaphore::new(count, max)
             .map(made)
@@ -402,7 +406,7 @@ extern "C" fn umcg_nt_sem_create(count: u32, max: u32) -> Object {
 /// # Safety
 /// `sem` is as for `named`, `previous` as for `store`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_nt_sem_release(sem: Object, count: u32, previous: *mut u32) -> c_int {
+unsafe extern "C" fn umcg_nt_sem_release(sem: NtObject, count: u32, previous: *mut u32) -> c_int {
     // SAFETY: passed on.
     let released = unsafe {
         with(sem, Handle::as_semaphore, |sem| {
@@ -416,7 +420,7 @@ unsafe extern "C" fn umcg_nt_sem_release(sem: Object, count: u32, previous: *mut
 /// # Safety
 /// `sem` is as for `named`, the others as for `store`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_nt_sem_read(sem: Object, count: *mut u32, max: *mut u32) -> c_int {
+unsafe extern "C" fn umcg_nt_sem_read(sem: NtObject, count: *mut u32, max: *mut u32) -> c_int {
     // SAFETY: passed on.
     let read = unsafe {
         with(sem, Handle::as_semaphore, |sem| {
@@ -432,12 +436,12 @@ unsafe extern "C" fn umcg_nt_sem_read(sem: Object, count: *mut u32, max: *mut u3
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn umcg_nt_mutex_create(owned: c_int) -> Object {
+extern "C" fn umcg_nt_mutex_create(owned: c_int) -> NtObject {
     made(Mutex::new(owned != 0))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn umcg_nt_mutex_create_as(owner: u32, depth: u32) -> Object {
+extern "C" fn umcg_nt_mutex_create_as(owner: u32, depth: u32) -> NtObject {
     value(
         Mutex::with_owner(owner, depth)
             .map(made)
@@ -449,7 +453,7 @@ extern "C" fn umcg_nt_mutex_create_as(owner: u32, depth: u32) -> Object {
 /// # Safety
 /// As `umcg_nt_mutex_unlock`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_nt_mutex_release(mutex: Object, previous: *mut u32) -> c_int {
+unsafe extern "C" fn umcg_nt_mutex_release(mutex: NtObject, previous: *mut u32) -> c_int {
     // SAFETY: passed on.
     unsafe { umcg_nt_mutex_unlock(mutex, umcg_nt_self(), previous) }
 }
@@ -457,7 +461,7 @@ unsafe extern "C" fn umcg_nt_mutex_release(mutex: Object, previous: *mut u32) ->
 /// # Safety
 /// `mutex` is as for `named`, `previous` as for `store`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_nt_mutex_unlock(mutex: Object, by: u32, previous: *mut u32) -> c_int {
+unsafe extern "C" fn umcg_nt_mutex_unlock(mutex: NtObject, by: u32, previous: *mut u32) -> c_int {
     let unlock = |mutex: &Mutex| mutex.unlock_as(owner(by)?).map_err(|NotOwner| EPERM);
     // SAFETY: passed on.
     let unlocked = unsafe { with(mutex, Handle::as_mutex, unlock) };
@@ -468,7 +472,7 @@ unsafe extern "C" fn umcg_nt_mutex_unlock(mutex: Object, by: u32, previous: *mut
 /// # Safety
 /// As `named`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_nt_mutex_kill(mutex: Object, by: u32) -> c_int {
+unsafe extern "C" fn umcg_nt_mutex_kill(mutex: NtObject, by: u32) -> c_int {
     let kill = |mutex: &Mutex| mutex.kill(owner(by)?).map_err(|NotOwner| EPERM);
     // SAFETY: passed on.
     status(unsafe { with(mutex, Handle::as_mutex, kill) })
@@ -477,7 +481,11 @@ unsafe extern "C" fn umcg_nt_mutex_kill(mutex: Object, by: u32) -> c_int {
 /// # Safety
 /// `mutex` is as for `named`, the others as for `store`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_nt_mutex_read(mutex: Object, owner: *mut u32, depth: *mut u32) -> c_int {
+unsafe extern "C" fn umcg_nt_mutex_read(
+    mutex: NtObject,
+    owner: *mut u32,
+    depth: *mut u32,
+) -> c_int {
     // SAFETY: passed on.
     let read = unsafe { with(mutex, Handle::as_mutex, |mutex| Ok(mutex.owned())) };
     status(read.and_then(|owned| {
@@ -499,14 +507,14 @@ unsafe extern "C" fn umcg_nt_mutex_read(mutex: Object, owner: *mut u32, depth: *
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn umcg_nt_timer_create(manual: c_int) -> Object {
+extern "C" fn umcg_nt_timer_create(manual: c_int) -> NtObject {
     made(Timer::new(manual != 0))
 }
 
 /// # Safety
 /// As `named`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_nt_timer_set(timer: Object, due_ns: u64, period_ns: u64) -> c_int {
+unsafe extern "C" fn umcg_nt_timer_set(timer: NtObject, due_ns: u64, period_ns: u64) -> c_int {
     let set = |timer: &Timer| match due_ns {
         NO_TIMEOUT => Err(EINVAL),
         due => timer
@@ -521,7 +529,7 @@ unsafe extern "C" fn umcg_nt_timer_set(timer: Object, due_ns: u64, period_ns: u6
 /// # Safety
 /// As `named`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_nt_timer_set_100ns(timer: Object, due: i64, period_ms: i32) -> c_int {
+unsafe extern "C" fn umcg_nt_timer_set_100ns(timer: NtObject, due: i64, period_ms: i32) -> c_int {
     let Ok(period_ms) = u64::try_from(period_ms) else {
         return status(Err(EINVAL));
     };
@@ -534,7 +542,7 @@ unsafe extern "C" fn umcg_nt_timer_set_100ns(timer: Object, due: i64, period_ms:
     unsafe {
         umcg_nt_timer_set(
             timer,
-            foreign::after(from_now.saturating_mul(100)),
+            ffi::after(from_now.saturating_mul(100)),
             period_ms * 1_000_000,
         )
     }
@@ -551,7 +559,7 @@ fn now() -> u64 {
 /// # Safety
 /// As `named`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_nt_timer_cancel(timer: Object) -> c_int {
+unsafe extern "C" fn umcg_nt_timer_cancel(timer: NtObject) -> c_int {
     // SAFETY: passed on.
     value(
         unsafe { with(timer, Handle::as_timer, |timer| Ok(timer.cancel().into())) },
@@ -563,7 +571,7 @@ unsafe extern "C" fn umcg_nt_timer_cancel(timer: Object) -> c_int {
 /// `timer` is as for `named`, the others as for `store`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_nt_timer_read(
-    timer: Object,
+    timer: NtObject,
     signaled: *mut c_int,
     due_ns: *mut u64,
 ) -> c_int {

@@ -13,7 +13,7 @@ use std::time::Instant;
 use umcg::JoinHandle;
 use umcg::io::Readiness;
 use umcg::rt::Ending;
-use umcg::rt::foreign::{self, Cancelled};
+use umcg::rt::ffi::{self, Cancelled};
 use umcg::select::{Operation, Select, Selectable, Timer, at};
 use umcg::sync::ffi::{Locking, locking};
 use umcg::sync::{Acquiring, Event, Object, RawMutex, Semaphore, Waiting};
@@ -149,7 +149,7 @@ unsafe fn workers(ops: &[Op]) -> Result<Vec<Borrowed>, c_int> {
     }
 }
 
-enum Wait<'a> {
+enum AnyOperation<'a> {
     Semaphore(Acquiring<'a>),
     Time(Timer),
     Message(Selected<'a>),
@@ -160,80 +160,85 @@ enum Wait<'a> {
     End(Box<Ending<'a>>),
 }
 
-impl<'a> Wait<'a> {
+impl<'a> AnyOperation<'a> {
     /// # Safety
     /// As `workers`, which gave `ends`.
     unsafe fn new(
         op: Option<&Op>,
         never: Instant,
         ends: &mut impl Iterator<Item = &'a mut Borrowed>,
-    ) -> Wait<'a> {
+    ) -> AnyOperation<'a> {
         // SAFETY: passed on.
         match op.map(|op| unsafe { Named::by(op) }) {
-            Some(Ok(Named::Semaphore(semaphore))) => Wait::Semaphore(semaphore.acquiring()),
-            Some(Ok(Named::Time(NO_TIMEOUT))) => Wait::Time(at(never)),
-            Some(Ok(Named::Time(time))) => Wait::Time(at(foreign::instant(time))),
-            // SAFETY: by the contract of `Named::by`.
-            Some(Ok(Named::Send(tube, message))) => Wait::Message(unsafe { tube.sending(message) }),
+            Some(Ok(Named::Semaphore(semaphore))) => AnyOperation::Semaphore(semaphore.acquiring()),
+            Some(Ok(Named::Time(NO_TIMEOUT))) => AnyOperation::Time(at(never)),
+            Some(Ok(Named::Time(time))) => AnyOperation::Time(at(ffi::instant(time))),
+            Some(Ok(Named::Send(tube, message))) => {
+                // SAFETY: by the contract of `Named::by`.
+                AnyOperation::Message(unsafe { tube.sending(message) })
+            }
             Some(Ok(Named::Receive(tube, message))) => {
                 // SAFETY: likewise.
-                Wait::Message(unsafe { tube.receiving(message) })
+                AnyOperation::Message(unsafe { tube.receiving(message) })
             }
-            Some(Ok(Named::Mutex(mutex))) => Wait::Lock(locking(mutex)),
-            Some(Ok(Named::Event(event))) => Wait::Event(event.waiting()),
-            Some(Ok(Named::Readable(fd))) => Wait::Ready(Readiness::to_read(fd)),
-            Some(Ok(Named::Writable(fd))) => Wait::Ready(Readiness::to_write(fd)),
+            Some(Ok(Named::Mutex(mutex))) => AnyOperation::Lock(locking(mutex)),
+            Some(Ok(Named::Event(event))) => AnyOperation::Event(event.waiting()),
+            Some(Ok(Named::Readable(fd))) => AnyOperation::Ready(Readiness::to_read(fd)),
+            Some(Ok(Named::Writable(fd))) => AnyOperation::Ready(Readiness::to_write(fd)),
             Some(Ok(Named::Worker(_))) => {
                 let worker = ends
                     .next()
                     .unwrap_or_else(|| unreachable!("`workers` found as many"));
-                Wait::End(Box::new(worker.ending()))
+                AnyOperation::End(Box::new(worker.ending()))
             }
-            Some(Ok(Named::Nothing) | Err(_)) | None => Wait::Time(at(never)),
+            Some(Ok(Named::Nothing) | Err(_)) | None => AnyOperation::Time(at(never)),
         }
     }
 
     fn operation(&mut self) -> &mut (dyn Selectable + 'a) {
         match self {
-            Wait::Semaphore(operation) => operation,
-            Wait::Time(operation) => operation,
-            Wait::Message(operation) => operation,
-            Wait::Ready(operation) => operation,
-            Wait::Lock(operation) => operation,
-            Wait::Event(operation) => operation,
-            Wait::End(operation) => &mut **operation,
+            AnyOperation::Semaphore(operation) => operation,
+            AnyOperation::Time(operation) => operation,
+            AnyOperation::Message(operation) => operation,
+            AnyOperation::Ready(operation) => operation,
+            AnyOperation::Lock(operation) => operation,
+            AnyOperation::Event(operation) => operation,
+            AnyOperation::End(operation) => &mut **operation,
         }
     }
 
     /// For the one that was done.
     fn error(&mut self) -> c_int {
         match self {
-            Wait::Semaphore(operation) => operation.error(),
-            Wait::Message(operation) => operation.error(),
-            Wait::Ready(operation) => operation.error(),
-            Wait::Time(_) | Wait::Lock(_) | Wait::Event(_) | Wait::End(_) => 0,
+            AnyOperation::Semaphore(operation) => operation.error(),
+            AnyOperation::Message(operation) => operation.error(),
+            AnyOperation::Ready(operation) => operation.error(),
+            AnyOperation::Time(_)
+            | AnyOperation::Lock(_)
+            | AnyOperation::Event(_)
+            | AnyOperation::End(_) => 0,
         }
     }
 }
 
 /// The result that C gets for a completed operation.
-trait Told: Selectable {
+trait WithError: Selectable {
     fn error(&mut self) -> c_int;
 }
 
-impl Told for Acquiring<'_> {
+impl WithError for Acquiring<'_> {
     fn error(&mut self) -> c_int {
         self.outcome().map_or(ESHUTDOWN, |()| 0)
     }
 }
 
-impl Told for Selected<'_> {
+impl WithError for Selected<'_> {
     fn error(&mut self) -> c_int {
         self.outcome().map_or(ESHUTDOWN, |()| 0)
     }
 }
 
-impl Told for Readiness<'_> {
+impl WithError for Readiness<'_> {
     fn error(&mut self) -> c_int {
         self.outcome().map_or_else(error_code, |()| 0)
     }
@@ -241,7 +246,7 @@ impl Told for Readiness<'_> {
 
 macro_rules! without_error {
     ($($operation:ty),*) => {
-        $(impl Told for $operation {
+        $(impl WithError for $operation {
             fn error(&mut self) -> c_int {
                 0
             }
@@ -265,9 +270,9 @@ fn wait<'o>(
     if let Some(index) = how.try_each(operations) {
         return Ok(index);
     }
-    let done = foreign::interruptible(|| match deadline_ns {
+    let done = ffi::interruptible(|| match deadline_ns {
         NO_TIMEOUT => Some(how.wait(operations)),
-        at => how.wait_deadline(operations, foreign::instant(at)),
+        at => how.wait_deadline(operations, ffi::instant(at)),
     });
     done.map_err(|Cancelled| ECANCELED)?.ok_or(ETIMEDOUT)
 }
@@ -285,21 +290,22 @@ unsafe fn select(ops: &[Op], flags: c_int, deadline_ns: u64) -> Result<(usize, c
     // SAFETY: passed on.
     let mut workers = unsafe { workers(ops) }?;
     let mut ends = workers.iter_mut();
-    let never = foreign::instant(u64::MAX);
+    let never = ffi::instant(u64::MAX);
     if ops.len() <= FEW {
         // SAFETY: passed on.
-        let mut waits: [Wait<'_>; FEW] =
-            std::array::from_fn(|index| unsafe { Wait::new(ops.get(index), never, &mut ends) });
-        let mut operations = waits.each_mut().map(Wait::operation);
+        let mut waits: [AnyOperation<'_>; FEW] = std::array::from_fn(|index| unsafe {
+            AnyOperation::new(ops.get(index), never, &mut ends)
+        });
+        let mut operations = waits.each_mut().map(AnyOperation::operation);
         let index = wait(how, &mut operations[..ops.len()], deadline_ns)?;
         Ok((index, waits[index].error()))
     } else {
         // SAFETY: passed on.
         let mut waits: Vec<_> = ops
             .iter()
-            .map(|op| unsafe { Wait::new(Some(op), never, &mut ends) })
+            .map(|op| unsafe { AnyOperation::new(Some(op), never, &mut ends) })
             .collect();
-        let mut operations: Vec<_> = waits.iter_mut().map(Wait::operation).collect();
+        let mut operations: Vec<_> = waits.iter_mut().map(AnyOperation::operation).collect();
         let index = wait(how, &mut operations, deadline_ns)?;
         Ok((index, waits[index].error()))
     }

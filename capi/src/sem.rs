@@ -1,12 +1,12 @@
 //! `umcg/sem.h`: C's names for `umcg::sync::Semaphore` and `acquire_any`.
 //!
 //! A call first takes a saved wakeup. Only if it has to wait is it a point of cancellation, as in
-//! Rust; the unwinding is caught here (`foreign::interruptible`).
+//! Rust; the unwinding is caught here (`ffi::interruptible`).
 
 use crate::rt::{NO_TIMEOUT, status, value};
 use crate::{misused, references};
 use libc::{EAGAIN, ECANCELED, EINVAL, EOVERFLOW, ESHUTDOWN, ETIMEDOUT, c_int};
-use umcg::rt::foreign::{self, Cancelled};
+use umcg::rt::ffi::{self, Cancelled};
 use umcg::sync::{self, AcquireError, Closed, Semaphore, TryAcquireError};
 
 // `umcg_sem_t`, whose first word is that of `UMCG_SEM_INIT`. The C tests check that zeros are a
@@ -47,11 +47,11 @@ fn acquire(sem: &Semaphore, wakeups: u32, deadline_ns: u64) -> Result<(), c_int>
 
 #[inline(never)]
 fn wait(sem: &Semaphore, wakeups: u32, deadline_ns: u64) -> Result<(), c_int> {
-    let acquired = foreign::interruptible(|| match deadline_ns {
+    let acquired = ffi::interruptible(|| match deadline_ns {
         NO_TIMEOUT => sem
             .acquire_many(wakeups)
             .map_err(|Closed| AcquireError::Closed),
-        at => sem.acquire_many_deadline(wakeups, foreign::instant(at)),
+        at => sem.acquire_many_deadline(wakeups, ffi::instant(at)),
     });
     acquired.map_err(|Cancelled| ECANCELED)?.map_err(errno_of)
 }
@@ -65,9 +65,9 @@ fn any(sems: &[&Semaphore], deadline_ns: u64) -> Result<usize, c_int> {
 
 #[inline(never)]
 fn wait_for_any(sems: &[&Semaphore], deadline_ns: u64) -> Result<usize, c_int> {
-    let acquired = foreign::interruptible(|| match deadline_ns {
+    let acquired = ffi::interruptible(|| match deadline_ns {
         NO_TIMEOUT => sync::acquire_any(sems).map_err(|Closed| AcquireError::Closed),
-        at => sync::acquire_any_deadline(sems, foreign::instant(at)),
+        at => sync::acquire_any_deadline(sems, ffi::instant(at)),
     });
     acquired.map_err(|Cancelled| ECANCELED)?.map_err(errno_of)
 }

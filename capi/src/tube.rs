@@ -1,14 +1,14 @@
 //! `umcg/tube.h`: C's names for `umcg::tube`, with messages of a size in place of a type.
 //!
 //! A call first does what needs no waiting. Only if it has to wait is it a point of cancellation;
-//! the unwinding is caught here (`foreign::interruptible`).
+//! the unwinding is caught here (`ffi::interruptible`).
 
 use crate::rt::{NO_TIMEOUT, status, value};
 use crate::{array, misused};
 use libc::{EAGAIN, ECANCELED, EINVAL, ENOMEM, ESHUTDOWN, ETIMEDOUT, c_int, c_ulong, ssize_t};
 use std::ffi::c_void;
 use std::ptr::null_mut;
-use umcg::rt::foreign::{self, Cancelled};
+use umcg::rt::ffi::{self, Cancelled};
 use umcg::select::{Operation, Select};
 use umcg::tube::ffi::{NoPlace, NotSent, Selected, TransferError, Tube};
 
@@ -95,7 +95,7 @@ unsafe fn send(tube: &Tube, from: *const u8, deadline_ns: u64) -> Result<(), c_i
 #[inline(never)]
 unsafe fn wait_to_send(tube: &Tube, from: *const u8, deadline_ns: u64) -> Result<(), c_int> {
     // SAFETY: passed on.
-    let sent = foreign::interruptible(|| unsafe { tube.send(from, deadline(deadline_ns)) });
+    let sent = ffi::interruptible(|| unsafe { tube.send(from, deadline(deadline_ns)) });
     sent.map_err(|Cancelled| ECANCELED)?.map_err(errno_of)
 }
 
@@ -115,7 +115,7 @@ unsafe fn recv(tube: &Tube, into: *mut u8, deadline_ns: u64) -> Result<(), c_int
 #[inline(never)]
 unsafe fn wait_to_recv(tube: &Tube, into: *mut u8, deadline_ns: u64) -> Result<(), c_int> {
     // SAFETY: passed on.
-    let received = foreign::interruptible(|| unsafe { tube.recv(into, deadline(deadline_ns)) });
+    let received = ffi::interruptible(|| unsafe { tube.recv(into, deadline(deadline_ns)) });
     received.map_err(|Cancelled| ECANCELED)?.map_err(errno_of)
 }
 
@@ -193,7 +193,7 @@ fn place(
 #[inline(never)]
 fn waited_for(wait: impl FnOnce() -> Result<*mut u8, NoPlace>) -> Result<*mut c_void, c_int> {
     place(
-        foreign::interruptible(wait).map_err(|Cancelled| ECANCELED)?,
+        ffi::interruptible(wait).map_err(|Cancelled| ECANCELED)?,
         errno_of,
         || Err(ETIMEDOUT),
     )
@@ -301,9 +301,9 @@ fn first(
 
 #[inline(never)]
 fn wait(operations: &mut [Selected<'_>], deadline_ns: u64) -> Result<usize, c_int> {
-    let done = foreign::interruptible(|| match deadline_ns {
+    let done = ffi::interruptible(|| match deadline_ns {
         NO_TIMEOUT => Some(Select::new().wait(operations)),
-        at => Select::new().wait_deadline(operations, foreign::instant(at)),
+        at => Select::new().wait_deadline(operations, ffi::instant(at)),
     });
     done.map_err(|Cancelled| ECANCELED)?.ok_or(ETIMEDOUT)
 }
@@ -339,7 +339,7 @@ unsafe extern "C" fn tsend(tube: *const Tube, message: *mut c_void) {
     // SAFETY: passed on.
     or_misused(
         "tsend",
-        tube.and_then(|(tube, from)| foreign::shielded(|| unsafe { send(tube, from, NO_TIMEOUT) })),
+        tube.and_then(|(tube, from)| ffi::shielded(|| unsafe { send(tube, from, NO_TIMEOUT) })),
     );
 }
 
@@ -352,7 +352,7 @@ unsafe extern "C" fn trecv(tube: *const Tube, message: *mut c_void) {
     // SAFETY: passed on.
     or_misused(
         "trecv",
-        tube.and_then(|(tube, into)| foreign::shielded(|| unsafe { recv(tube, into, NO_TIMEOUT) })),
+        tube.and_then(|(tube, into)| ffi::shielded(|| unsafe { recv(tube, into, NO_TIMEOUT) })),
     );
 }
 

@@ -4,46 +4,43 @@
 //! A call that is cut short is unwound to here. No C frame lies between, and a descriptor's entry
 //! is held outside.
 
-use super::table::{self, Descriptor, Kind};
+use super::table::{self, DescriptorEntry, DescriptorKind};
 use super::{deadline, errno_of, status, value};
 use crate::errno;
 use libc::{EAGAIN, EBADF, ECANCELED, EINTR, EINVAL, sockaddr, socklen_t};
 use rustix::io::Errno;
 use std::ffi::{c_int, c_void};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
-use umcg::io::foreign as io_foreign;
-use umcg::io::foreign::Way;
-use umcg::rt::foreign::{self, Cancelled};
+use umcg::io::ffi::{self as io_ffi, Direction};
+use umcg::rt::ffi::{self, Cancelled};
 
 const NEVER: u64 = u64::MAX;
 
-type Result<T> = std::result::Result<T, c_int>;
-
 /// The result of a system call.
-fn checked(result: isize) -> std::result::Result<usize, Errno> {
+fn checked(result: isize) -> Result<usize, Errno> {
     usize::try_from(result).map_err(|_| Errno::from_raw_os_error(errno()))
 }
 
-fn once(call: impl FnOnce() -> isize) -> Result<usize> {
+fn once(call: impl FnOnce() -> isize) -> Result<usize, c_int> {
     checked(call()).map_err(Errno::raw_os_error)
 }
 
 /// Waits as the caller may.
-fn waiting<T>(f: impl FnOnce() -> std::io::Result<T>) -> Result<T> {
-    match foreign::interruptible(f) {
+fn waiting<T>(f: impl FnOnce() -> std::io::Result<T>) -> Result<T, c_int> {
+    match ffi::interruptible(f) {
         Ok(result) => result.map_err(errno_of),
         Err(Cancelled) => Err(ECANCELED),
     }
 }
 
-impl Descriptor {
+impl DescriptorEntry {
     fn call<T>(
         &self,
-        way: Way,
+        direction: Direction,
         reason: &'static &'static str,
-        call: impl FnMut(BorrowedFd<'_>) -> std::result::Result<T, Errno>,
-    ) -> Result<T> {
-        waiting(|| self.waited.call(way, reason, NEVER, call))
+        call: impl FnMut(BorrowedFd<'_>) -> Result<T, Errno>,
+    ) -> Result<T, c_int> {
+        waiting(|| self.fd.call(direction, reason, NEVER, call))
     }
 }
 
@@ -51,18 +48,23 @@ impl Descriptor {
 ///
 /// # Safety
 /// The buffer has this size.
-unsafe fn receive(fd: RawFd, buffer: *mut c_void, size: usize, flags: c_int) -> Result<usize> {
+unsafe fn receive(
+    fd: RawFd,
+    buffer: *mut c_void,
+    size: usize,
+    flags: c_int,
+) -> Result<usize, c_int> {
     // SAFETY: passed on.
     let call = |flags: c_int| unsafe { libc::recv(fd, buffer, size, flags | libc::MSG_DONTWAIT) };
     let descriptor = table::enter(fd)?;
     match descriptor.kind {
-        Kind::Stream if flags == 0 => waiting(|| {
+        DescriptorKind::Stream if flags == 0 => waiting(|| {
             descriptor
-                .waited
-                .stream(Way::In, &"read", size, |_| checked(call(0)))
+                .fd
+                .stream(Direction::Read, &"read", size, |_| checked(call(0)))
         }),
-        Kind::Stream | Kind::Socket if flags & libc::MSG_DONTWAIT == 0 => {
-            descriptor.call(Way::In, &"recv", |_| checked(call(flags)))
+        DescriptorKind::Stream | DescriptorKind::Socket if flags & libc::MSG_DONTWAIT == 0 => {
+            descriptor.call(Direction::Read, &"recv", |_| checked(call(flags)))
         }
         _ => once(|| call(flags)),
     }
@@ -72,23 +74,23 @@ unsafe fn receive(fd: RawFd, buffer: *mut c_void, size: usize, flags: c_int) -> 
 ///
 /// # Safety
 /// The buffer has this size.
-unsafe fn read(fd: RawFd, buffer: *mut c_void, size: usize) -> Result<usize> {
+unsafe fn read(fd: RawFd, buffer: *mut c_void, size: usize) -> Result<usize, c_int> {
     let descriptor = table::enter(fd)?;
     match descriptor.kind {
         // SAFETY: passed on.
-        Kind::Stream | Kind::Socket => unsafe { receive(fd, buffer, size, 0) },
-        Kind::Pipe => descriptor.call(Way::In, &"read", |_| {
+        DescriptorKind::Stream | DescriptorKind::Socket => unsafe { receive(fd, buffer, size, 0) },
+        DescriptorKind::Pipe => descriptor.call(Direction::Read, &"read", |_| {
             // SAFETY: passed on.
             checked(unsafe { libc::read(fd, buffer, size) })
         }),
-        Kind::File if size == 0 || buffer.is_null() => {
+        DescriptorKind::File if size == 0 || buffer.is_null() => {
             // SAFETY: passed on.
             once(|| unsafe { libc::read(fd, buffer, size) })
         }
-        Kind::File => of_file(|fd| {
+        DescriptorKind::File => of_file(|fd| {
             // SAFETY: passed on; a C program may leave it uninitialised, and it is only written to.
             let buffer = unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), size) };
-            io_foreign::read_file(fd, buffer)
+            io_ffi::read_file(fd, buffer)
         })(fd),
     }
 }
@@ -97,18 +99,18 @@ unsafe fn read(fd: RawFd, buffer: *mut c_void, size: usize) -> Result<usize> {
 /// either.
 fn of_file(
     call: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<usize>,
-) -> impl FnOnce(RawFd) -> Result<usize> {
+) -> impl FnOnce(RawFd) -> Result<usize, c_int> {
     move |fd| {
         // SAFETY: looked at by `enter`; a program that closes it meanwhile gets what POSIX gives
         // it.
         let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-        waiting(|| foreign::shielded(|| call(fd)))
+        waiting(|| ffi::shielded(|| call(fd)))
     }
 }
 
 /// A size beyond a signed number fits no memory, and no result could be that large: EINVAL, as the
 /// kernel says of files.
-fn sized(size: usize) -> Result<()> {
+fn sized(size: usize) -> Result<(), c_int> {
     if isize::try_from(size).is_ok() {
         Ok(())
     } else {
@@ -118,7 +120,7 @@ fn sized(size: usize) -> Result<()> {
 
 /// Repeats `part`, which gets the number of bytes done, until all are done. An error after the
 /// first part is left to the next call.
-fn fully(size: usize, mut part: impl FnMut(usize) -> Result<usize>) -> Result<usize> {
+fn fully(size: usize, mut part: impl FnMut(usize) -> Result<usize, c_int>) -> Result<usize, c_int> {
     let mut done = 0;
     loop {
         match part(done) {
@@ -137,7 +139,12 @@ fn fully(size: usize, mut part: impl FnMut(usize) -> Result<usize>) -> Result<us
 ///
 /// # Safety
 /// The buffer has this size.
-unsafe fn send(fd: RawFd, buffer: *const c_void, size: usize, flags: c_int) -> Result<usize> {
+unsafe fn send(
+    fd: RawFd,
+    buffer: *const c_void,
+    size: usize,
+    flags: c_int,
+) -> Result<usize, c_int> {
     let quiet = flags | libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
     let rest = |done: usize| {
         // SAFETY: passed on; `done` is at most `size`.
@@ -150,7 +157,7 @@ unsafe fn send(fd: RawFd, buffer: *const c_void, size: usize, flags: c_int) -> R
         return once(|| rest(0));
     }
     fully(size, |done| {
-        descriptor.call(Way::Out, &"write", |_| checked(rest(done)))
+        descriptor.call(Direction::Write, &"write", |_| checked(rest(done)))
     })
 }
 
@@ -158,7 +165,7 @@ unsafe fn send(fd: RawFd, buffer: *const c_void, size: usize, flags: c_int) -> R
 ///
 /// # Safety
 /// The buffer has this size.
-unsafe fn write(fd: RawFd, buffer: *const c_void, size: usize) -> Result<usize> {
+unsafe fn write(fd: RawFd, buffer: *const c_void, size: usize) -> Result<usize, c_int> {
     let descriptor = table::enter(fd)?;
     if descriptor.kind.is_socket() {
         // SAFETY: passed on.
@@ -171,8 +178,8 @@ unsafe fn write(fd: RawFd, buffer: *const c_void, size: usize) -> Result<usize> 
     fully(size, |done| {
         // SAFETY: passed on; `done` is at most `size`.
         let at = unsafe { buffer.byte_add(done) };
-        if descriptor.kind == Kind::Pipe {
-            return descriptor.call(Way::Out, &"write", |_| {
+        if descriptor.kind == DescriptorKind::Pipe {
+            return descriptor.call(Direction::Write, &"write", |_| {
                 // SAFETY: passed on.
                 checked(unsafe { libc::write(fd, at, size - done) })
             });
@@ -180,7 +187,7 @@ unsafe fn write(fd: RawFd, buffer: *const c_void, size: usize) -> Result<usize> 
         of_file(|fd| {
             // SAFETY: passed on.
             let buffer = unsafe { std::slice::from_raw_parts(at.cast::<u8>(), size - done) };
-            io_foreign::write_file(fd, buffer)
+            io_ffi::write_file(fd, buffer)
         })(fd)
     })
 }
@@ -192,14 +199,16 @@ unsafe fn accept(
     address: *mut sockaddr,
     length: *mut socklen_t,
     flags: c_int,
-) -> Result<c_int> {
+) -> Result<c_int, c_int> {
     let descriptor = table::enter(fd)?;
     // SAFETY: passed on.
     let call =
         || unsafe { libc::accept4(fd, address, length, flags | libc::SOCK_NONBLOCK) } as isize;
     let mut unbroken = umcg::net::unbroken(|| checked(call()));
     let accepted = match descriptor.kind {
-        Kind::Stream | Kind::Socket => descriptor.call(Way::In, &"accept", |_| unbroken())?,
+        DescriptorKind::Stream | DescriptorKind::Socket => {
+            descriptor.call(Direction::Read, &"accept", |_| unbroken())?
+        }
         _ => once(call)?,
     };
     table::put(accepted as c_int, descriptor.kind);
@@ -208,9 +217,9 @@ unsafe fn accept(
 
 /// # Safety
 /// As connect(2).
-unsafe fn connect(fd: RawFd, address: *const sockaddr, length: socklen_t) -> Result<()> {
+unsafe fn connect(fd: RawFd, address: *const sockaddr, length: socklen_t) -> Result<(), c_int> {
     let descriptor = table::enter(fd)?;
-    foreign::check().map_err(|Cancelled| ECANCELED)?;
+    ffi::check().map_err(|Cancelled| ECANCELED)?;
     // SAFETY: passed on.
     let call = || checked(unsafe { libc::connect(fd, address, length) } as isize);
     let mut pause = 50_000;
@@ -222,7 +231,7 @@ unsafe fn connect(fd: RawFd, address: *const sockaddr, length: socklen_t) -> Res
             // A Unix listener's queue is full. The kernel offers nothing to wait for, so look
             // again, less and less often.
             Err(Errno::AGAIN) => {
-                foreign::sleep_until(foreign::after(pause)).map_err(|Cancelled| ECANCELED)?
+                ffi::sleep_until(ffi::after(pause)).map_err(|Cancelled| ECANCELED)?
             }
             Err(error) => return Err(error.raw_os_error()),
         }
@@ -230,18 +239,18 @@ unsafe fn connect(fd: RawFd, address: *const sockaddr, length: socklen_t) -> Res
     }
     // Repeating the call returns the result; only then is the socket connected in the kernel's
     // eyes.
-    descriptor.call(Way::Out, &"connect", |_| match call() {
+    descriptor.call(Direction::Write, &"connect", |_| match call() {
         Ok(_) | Err(Errno::ISCONN) => Ok(()),
         Err(Errno::ALREADY | Errno::INPROGRESS) => Err(Errno::AGAIN),
         Err(error) => Err(error),
     })
 }
 
-fn poll(fd: RawFd, events: c_int, until: u64) -> Result<c_int> {
+fn poll(fd: RawFd, events: c_int, until: u64) -> Result<c_int, c_int> {
     const INWARDS: c_int = (libc::POLLIN | libc::POLLPRI | libc::POLLRDHUP) as c_int;
-    let way = match events {
-        _ if events == libc::POLLOUT as c_int => Way::Out,
-        _ if events & !INWARDS == 0 && events & libc::POLLIN as c_int != 0 => Way::In,
+    let direction = match events {
+        _ if events == libc::POLLOUT as c_int => Direction::Write,
+        _ if events & !INWARDS == 0 && events & libc::POLLIN as c_int != 0 => Direction::Read,
         _ => return Err(EINVAL),
     };
     let descriptor = table::enter(fd)?;
@@ -257,7 +266,7 @@ fn poll(fd: RawFd, events: c_int, until: u64) -> Result<c_int> {
             _ => Ok(c_int::from(asked.revents)),
         }
     };
-    let ready = waiting(|| descriptor.waited.call(way, &"poll", until, look))?;
+    let ready = waiting(|| descriptor.fd.call(direction, &"poll", until, look))?;
     if ready & libc::POLLNVAL as c_int != 0 {
         Err(EBADF)
     } else {
@@ -266,7 +275,7 @@ fn poll(fd: RawFd, events: c_int, until: u64) -> Result<c_int> {
 }
 
 /// Writes all of a text, from where blocking does no harm.
-pub(super) fn write_fully(fd: RawFd, text: &[u8]) -> Result<()> {
+pub(super) fn write_fully(fd: RawFd, text: &[u8]) -> Result<(), c_int> {
     let mut rest = text;
     while !rest.is_empty() {
         // SAFETY: the text has this length.
@@ -288,7 +297,7 @@ pub(super) fn write_fully(fd: RawFd, text: &[u8]) -> Result<()> {
     Ok(())
 }
 
-fn count(result: Result<usize>) -> isize {
+fn count(result: Result<usize, c_int>) -> isize {
     value(result.map(|count| count as isize), -1)
 }
 

@@ -10,31 +10,31 @@ use libc::{EINVAL, ENOMEM, c_int};
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
-use umcg::rt::foreign;
+use umcg::rt::ffi;
 use umcg_core::{Granted, granted};
 
 type Destructor = extern "C-unwind" fn(*mut c_void);
 
 /// `umcg_local_t`. Never freed.
-pub(super) struct Key {
+pub(super) struct LocalKey {
     destructor: Option<Destructor>,
 }
 
-struct Value {
-    key: &'static Key,
+struct LocalValue {
+    key: &'static LocalKey,
     value: *mut c_void,
 }
 
 /// The values of one worker or thread.
 #[derive(Default)]
-struct Values(RefCell<Vec<Value>>);
+struct LocalValues(RefCell<Vec<LocalValue>>);
 
 umcg::worker_local! {
-    static VALUES: Values = Values::default();
+    static VALUES: LocalValues = LocalValues::default();
 }
 
-impl Values {
-    fn get(&self, key: &'static Key) -> *mut c_void {
+impl LocalValues {
+    fn get(&self, key: &'static LocalKey) -> *mut c_void {
         let values = self.0.borrow();
         values
             .iter()
@@ -43,22 +43,22 @@ impl Values {
     }
 
     /// None: no memory.
-    fn set(&self, key: &'static Key, new: *mut c_void) -> Option<()> {
+    fn set(&self, key: &'static LocalKey, new: *mut c_void) -> Option<()> {
         let mut values = self.0.borrow_mut();
         match values.iter_mut().find(|value| std::ptr::eq(value.key, key)) {
             Some(value) => value.value = new,
             None => {
                 values.try_reserve(1).ok()?;
-                values.push(Value { key, value: new });
+                values.push(LocalValue { key, value: new });
             }
         }
         Some(())
     }
 }
 
-impl Drop for Values {
+impl Drop for LocalValues {
     fn drop(&mut self) {
-        for Value { key, value } in self.0.take().into_iter().rev() {
+        for LocalValue { key, value } in self.0.take().into_iter().rev() {
             if let Some(destructor) = key.destructor.filter(|_| !value.is_null()) {
                 guarded(|| destructor(value));
             }
@@ -68,8 +68,8 @@ impl Drop for Values {
 
 /// Calls `f`, which does not switch, with the caller's values. None when there is no memory or
 /// pthread key for them.
-fn with<R>(f: impl FnOnce(&Values) -> R) -> Option<R> {
-    if foreign::is_worker() {
+fn with<R>(f: impl FnOnce(&LocalValues) -> R) -> Option<R> {
+    if ffi::is_worker() {
         Some(VALUES.with(f))
     } else {
         of_thread().map(f)
@@ -78,10 +78,10 @@ fn with<R>(f: impl FnOnce(&Values) -> R) -> Option<R> {
 
 unsafe extern "C" fn drop_values(values: *mut c_void) {
     // SAFETY: the value that `of_thread` gave the key.
-    drop(unsafe { Box::from_raw(values.cast::<Values>()) });
+    drop(unsafe { Box::from_raw(values.cast::<LocalValues>()) });
 }
 
-fn of_thread<'a>() -> Option<&'a Values> {
+fn of_thread<'a>() -> Option<&'a LocalValues> {
     static KEY: Granted<libc::pthread_key_t> = Granted::new();
     let make = || {
         let mut key = 0;
@@ -90,7 +90,7 @@ fn of_thread<'a>() -> Option<&'a Values> {
     };
     let key = *KEY.get_or_ask(make).ok()?;
     // SAFETY: the key is ours.
-    let mut values = unsafe { libc::pthread_getspecific(key) }.cast::<Values>();
+    let mut values = unsafe { libc::pthread_getspecific(key) }.cast::<LocalValues>();
     if values.is_null() {
         values = Box::into_raw(Box::default());
         // SAFETY: likewise.
@@ -105,19 +105,19 @@ fn of_thread<'a>() -> Option<&'a Values> {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn umcg_local_create(destructor: Option<Destructor>) -> *const Key {
+extern "C" fn umcg_local_create(destructor: Option<Destructor>) -> *const LocalKey {
     let mut place = Vec::new();
     if place.try_reserve_exact(1).is_err() {
         return failed(ENOMEM, null());
     }
-    place.push(Key { destructor });
+    place.push(LocalKey { destructor });
     place.leak().as_ptr()
 }
 
 /// # Safety
 /// `key` is null or came from `umcg_local_create`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_local_get(key: *const Key) -> *mut c_void {
+unsafe extern "C" fn umcg_local_get(key: *const LocalKey) -> *mut c_void {
     // SAFETY: passed on; keys are never freed.
     let Some(key) = (unsafe { key.as_ref() }) else {
         return failed(EINVAL, null_mut());
@@ -128,7 +128,7 @@ unsafe extern "C" fn umcg_local_get(key: *const Key) -> *mut c_void {
 /// # Safety
 /// As `umcg_local_get`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_local_set(key: *const Key, value: *mut c_void) -> c_int {
+unsafe extern "C" fn umcg_local_set(key: *const LocalKey, value: *mut c_void) -> c_int {
     // SAFETY: passed on; keys are never freed.
     let Some(key) = (unsafe { key.as_ref() }) else {
         return failed(EINVAL, -1);

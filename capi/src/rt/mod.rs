@@ -1,7 +1,7 @@
 //! `umcg/rt.h`: C's names for `umcg::rt`.
 //!
 //! C cannot have unwinding through its frames, so cancellation is reported by `ECANCELED`: see
-//! `umcg::rt::foreign`.
+//! `umcg::rt::ffi`.
 
 mod io;
 mod local;
@@ -18,7 +18,7 @@ use std::io::ErrorKind;
 use std::ptr::{null, null_mut};
 use std::time::Duration;
 use umcg::rt::scheduler::{EarliestDeadline, Fifo, Priority};
-use umcg::rt::{DriverKind, foreign};
+use umcg::rt::{DriverKind, ffi};
 use umcg::{Error, Runtime};
 
 /// A value that is not a time: wait for ever.
@@ -27,7 +27,7 @@ pub(crate) const NO_TIMEOUT: u64 = 0;
 /// `umcg_rt_options_t`.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Options {
+struct RuntimeOptions {
     size: usize,
     stack_size: usize,
     preemption_ns: u64,
@@ -40,11 +40,12 @@ struct Options {
     reserved: c_int,
 }
 
-const _: () = assert!(size_of::<Options>() == 4 * size_of::<usize>() + 6 * size_of::<c_int>());
+const _: () =
+    assert!(size_of::<RuntimeOptions>() == 4 * size_of::<usize>() + 6 * size_of::<c_int>());
 
-impl Options {
-    const DEFAULT: Options = Options {
-        size: size_of::<Options>(),
+impl RuntimeOptions {
+    const DEFAULT: RuntimeOptions = RuntimeOptions {
+        size: size_of::<RuntimeOptions>(),
         stack_size: 0,
         preemption_ns: 0,
         name: null(),
@@ -117,7 +118,7 @@ pub(crate) unsafe fn versioned<T: Copy>(default: T, given: *const T) -> Result<T
 
 /// # Safety
 /// The name is null or a string.
-unsafe fn start(options: Options) -> Result<Runtime, c_int> {
+unsafe fn start(options: RuntimeOptions) -> Result<Runtime, c_int> {
     let servers = usize::try_from(options.servers)
         .ok()
         .filter(|servers| *servers <= 1024)
@@ -167,9 +168,9 @@ unsafe fn start(options: Options) -> Result<Runtime, c_int> {
 /// # Safety
 /// `options` is null or points to options.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_rt_start(options: *const Options) -> *mut Runtime {
+unsafe extern "C" fn umcg_rt_start(options: *const RuntimeOptions) -> *mut Runtime {
     // SAFETY: passed on; all bytes are valid in the fields.
-    let options = unsafe { versioned(Options::DEFAULT, options) };
+    let options = unsafe { versioned(RuntimeOptions::DEFAULT, options) };
     // SAFETY: passed on.
     let runtime = options.and_then(|options| unsafe { start(options) });
     value(
@@ -186,10 +187,10 @@ unsafe extern "C" fn umcg_rt_stop(rt: *mut Runtime, timeout_ns: u64) -> c_int {
     let Some(runtime) = (unsafe { rt.as_ref() }) else {
         return failed(EINVAL, -1);
     };
-    if foreign::is_left_behind(runtime) {
+    if ffi::is_left_behind(runtime) {
         return failed(EOPNOTSUPP, -1);
     }
-    if foreign::is_worker_of(runtime) {
+    if ffi::is_worker_of(runtime) {
         return failed(EDEADLK, -1);
     }
     // SAFETY: passed on.
@@ -213,7 +214,7 @@ unsafe extern "C" fn umcg_rt_dump(rt: *const Runtime, fd: c_int) -> c_int {
     status(umcg::blocking(|| {
         let text = match runtime {
             Some(runtime) => runtime.dump(),
-            None => foreign::dump().map_err(errno_of)?,
+            None => ffi::dump().map_err(errno_of)?,
         };
         io::write_fully(fd, text.as_bytes())
     }))

@@ -19,12 +19,12 @@ use libc::{EBADF, EBUSY, EMFILE, c_int};
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, OnceLock};
-use umcg::io::foreign::Waited;
+use umcg::io::ffi::DrivenFd;
 use umcg_core::context::lock::HoldLock;
 
 /// How a descriptor is read and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum DescriptorKind {
     /// A socket of a byte stream in which only its end or urgent data makes a read short. Not a
     /// Unix socket: there, descriptors that were sent along also do.
     Stream,
@@ -36,32 +36,32 @@ pub(super) enum Kind {
     File,
 }
 
-impl Kind {
+impl DescriptorKind {
     pub(super) fn is_socket(self) -> bool {
-        matches!(self, Kind::Stream | Kind::Socket)
+        matches!(self, DescriptorKind::Stream | DescriptorKind::Socket)
     }
 }
 
-pub(super) struct Descriptor {
-    pub(super) kind: Kind,
-    pub(super) waited: ManuallyDrop<Waited>,
+pub(super) struct DescriptorEntry {
+    pub(super) kind: DescriptorKind,
+    pub(super) fd: ManuallyDrop<DrivenFd>,
 }
 
-impl Drop for Descriptor {
+impl Drop for DescriptorEntry {
     /// Takes it off its driver, and leaves it open (T2).
     fn drop(&mut self) {
         // SAFETY: no thread uses the value any more.
-        let waited = unsafe { ManuallyDrop::take(&mut self.waited) };
-        let _ = waited.into_inner().into_raw_fd();
+        let driven = unsafe { ManuallyDrop::take(&mut self.fd) };
+        let _ = driven.into_inner().into_raw_fd();
     }
 }
 
-type Slot = HoldLock<Option<Arc<Descriptor>>>;
+type DescriptorSlot = HoldLock<Option<Arc<DescriptorEntry>>>;
 
 const CHUNK: usize = 1 << 10;
-static ROOT: [OnceLock<Box<[Slot]>>; 1 << 12] = [const { OnceLock::new() }; 1 << 12];
+static ROOT: [OnceLock<Box<[DescriptorSlot]>>; 1 << 12] = [const { OnceLock::new() }; 1 << 12];
 
-fn slot(fd: RawFd) -> Result<&'static Slot, c_int> {
+fn slot(fd: RawFd) -> Result<&'static DescriptorSlot, c_int> {
     let number = usize::try_from(fd).map_err(|_| EBADF)?;
     let chunk = ROOT.get(number / CHUNK).ok_or_else(|| no_slot(fd))?;
     let slots = match chunk.get() {
@@ -83,7 +83,7 @@ fn no_slot(fd: RawFd) -> c_int {
 }
 
 /// The state of a descriptor; found out now if this is its first use.
-pub(super) fn enter(fd: RawFd) -> Result<Arc<Descriptor>, c_int> {
+pub(super) fn enter(fd: RawFd) -> Result<Arc<DescriptorEntry>, c_int> {
     let mut entry = slot(fd)?.lock();
     if let Some(descriptor) = &*entry {
         return Ok(descriptor.clone());
@@ -94,7 +94,7 @@ pub(super) fn enter(fd: RawFd) -> Result<Arc<Descriptor>, c_int> {
 }
 
 /// A descriptor is new: state kept for its number is out of date, if there is any.
-pub(super) fn put(fd: RawFd, kind: Kind) {
+pub(super) fn put(fd: RawFd, kind: DescriptorKind) {
     let Ok(slot) = slot(fd) else { return };
     let stale = slot.lock().replace(Arc::new(around(fd, kind)));
     drop(stale);
@@ -113,16 +113,16 @@ pub(super) fn remove(fd: RawFd) -> Result<(), c_int> {
     }
 }
 
-fn around(fd: RawFd, kind: Kind) -> Descriptor {
-    // SAFETY: not negative; `Descriptor` keeps it from being closed.
+fn around(fd: RawFd, kind: DescriptorKind) -> DescriptorEntry {
+    // SAFETY: not negative; `DescriptorEntry` keeps it from being closed.
     let owned = unsafe { OwnedFd::from_raw_fd(fd) };
-    Descriptor {
+    DescriptorEntry {
         kind,
-        waited: ManuallyDrop::new(Waited::new(owned)),
+        fd: ManuallyDrop::new(DrivenFd::new(owned)),
     }
 }
 
-fn look_at(fd: RawFd) -> Result<Descriptor, c_int> {
+fn look_at(fd: RawFd) -> Result<DescriptorEntry, c_int> {
     let mut stat = MaybeUninit::<libc::stat>::uninit();
     // SAFETY: writes the structure.
     if unsafe { libc::fstat(fd, stat.as_mut_ptr()) } != 0 {
@@ -131,13 +131,13 @@ fn look_at(fd: RawFd) -> Result<Descriptor, c_int> {
     // SAFETY: written above.
     let mode = unsafe { stat.assume_init() }.st_mode & libc::S_IFMT;
     let kind = match mode {
-        libc::S_IFSOCK if is_stream(fd) => Kind::Stream,
-        libc::S_IFSOCK => Kind::Socket,
+        libc::S_IFSOCK if is_stream(fd) => DescriptorKind::Stream,
+        libc::S_IFSOCK => DescriptorKind::Socket,
         // The standard streams belong to others too. No type: eventfd and its like.
-        libc::S_IFIFO | 0 if fd > 2 => Kind::Pipe,
-        _ => Kind::File,
+        libc::S_IFIFO | 0 if fd > 2 => DescriptorKind::Pipe,
+        _ => DescriptorKind::File,
     };
-    if kind != Kind::File {
+    if kind != DescriptorKind::File {
         let mut on: c_int = 1;
         // SAFETY: reads the number.
         if unsafe { libc::ioctl(fd, libc::FIONBIO, &mut on) } != 0 {

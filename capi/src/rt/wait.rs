@@ -6,7 +6,7 @@ use libc::{ECANCELED, EINVAL, ETIMEDOUT};
 use rustix::time::{ClockId, clock_gettime};
 use std::ffi::{c_int, c_void};
 use umcg::Handle;
-use umcg::rt::foreign::{self, Cancelled};
+use umcg::rt::ffi::{self, Cancelled};
 use umcg_core::ctl;
 
 fn done(result: Result<(), Cancelled>) -> c_int {
@@ -27,18 +27,18 @@ unsafe fn named(handle: *mut c_void) -> Result<Handle, c_int> {
 
 #[unsafe(no_mangle)]
 extern "C" fn umcg_cancelled() -> c_int {
-    foreign::is_cancelled().into()
+    ffi::is_cancelled().into()
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn umcg_shield_begin() -> c_int {
-    foreign::begin_shield();
+    ffi::begin_shield();
     0
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn umcg_shield_end() -> c_int {
-    status(if foreign::end_shield() {
+    status(if ffi::end_shield() {
         Ok(())
     } else {
         Err(EINVAL)
@@ -47,23 +47,23 @@ extern "C" fn umcg_shield_end() -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn umcg_yield() -> c_int {
-    done(foreign::yield_now())
+    done(ffi::yield_now())
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn umcg_sleep_ns(duration_ns: u64) -> c_int {
-    done(foreign::sleep_until(foreign::after(duration_ns)))
+    done(ffi::sleep_until(ffi::after(duration_ns)))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn umcg_sleep_until_ns(time_ns: u64) -> c_int {
-    done(foreign::sleep_until(time_ns))
+    done(ffi::sleep_until(time_ns))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn umcg_after_ns(timeout_ns: u64) -> u64 {
     // Nanoseconds since the machine has started.
-    foreign::after(timeout_ns)
+    ffi::after(timeout_ns)
 }
 
 #[unsafe(no_mangle)]
@@ -76,9 +76,9 @@ extern "C" fn umcg_at_realtime_ns(time_ns: u64) -> u64 {
         .saturating_mul(1_000_000_000)
         .saturating_add(now.tv_nsec as u64);
     // Read after the other clock, so that the deadline is not too early.
-    let monotonic = foreign::after(0);
+    let monotonic = ffi::after(0);
     match time_ns.checked_sub(now) {
-        Some(left) => monotonic.saturating_add(left),
+        Some(remaining) => monotonic.saturating_add(remaining),
         // It has passed, but is a valid time.
         None => monotonic.saturating_sub(now - time_ns).max(1),
     }
@@ -96,7 +96,7 @@ extern "C" fn umcg_park() -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn umcg_park_until(deadline_ns: u64) -> c_int {
-    status(match foreign::park(deadline(deadline_ns)) {
+    status(match ffi::park(deadline(deadline_ns)) {
         Ok(true) => Ok(()),
         Ok(false) => Err(ETIMEDOUT),
         Err(Cancelled) => Err(ECANCELED),
@@ -117,19 +117,19 @@ unsafe extern "C" fn umcg_unpark(handle: *mut c_void) -> c_int {
 unsafe extern "C" fn umcg_hand_over(next: *mut c_void) -> c_int {
     // SAFETY: passed on.
     let next = unsafe { named(next) };
-    status(next.and_then(|next| foreign::hand_over(next).map_err(|Cancelled| ECANCELED)))
+    status(next.and_then(|next| ffi::hand_over(next).map_err(|Cancelled| ECANCELED)))
 }
 
 /// Not `umcg::blocking`, which catches a panic that leaves the function: an exception of another
 /// language cannot be caught here.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn umcg_blocking(
-    function: Option<worker::Function>,
+    function: Option<worker::WorkerFunction>,
     arg: *mut c_void,
 ) -> *mut c_void {
     /// Ends the scope also when an exception leaves the function.
-    struct Scope;
-    impl Drop for Scope {
+    struct BlockingScope;
+    impl Drop for BlockingScope {
         fn drop(&mut self) {
             // A light worker comes back from the storage of a helper thread: errno goes with it.
             let of_the_call = errno();
@@ -141,6 +141,6 @@ extern "C-unwind" fn umcg_blocking(
         return crate::failed(EINVAL, std::ptr::null_mut());
     };
     ctl::blocking_begin();
-    let _scope = Scope;
+    let _scope = BlockingScope;
     function(arg)
 }

@@ -6,7 +6,7 @@ use libc::{EAGAIN, ECANCELED, EDEADLK, EINVAL, ENOMEM, EOPNOTSUPP, ESHUTDOWN, ET
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::ptr::{null, null_mut};
-use umcg::rt::foreign;
+use umcg::rt::ffi;
 use umcg::{Builder, Handle, JoinError, JoinHandle, Runtime, SpawnError};
 use umcg_core::boundary::{self, Departure};
 use umcg_core::context::stack::StackError;
@@ -14,7 +14,7 @@ use umcg_core::context::stack::StackError;
 /// `umcg_spawn_attr_t`.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Attr {
+struct SpawnAttr {
     size: usize,
     stack_size: usize,
     name: *const c_char,
@@ -24,11 +24,11 @@ struct Attr {
     own_tls: c_int,
 }
 
-const _: () = assert!(size_of::<Attr>() == 4 * size_of::<usize>() + 4 * size_of::<c_int>());
+const _: () = assert!(size_of::<SpawnAttr>() == 4 * size_of::<usize>() + 4 * size_of::<c_int>());
 
-impl Attr {
-    const DEFAULT: Attr = Attr {
-        size: size_of::<Attr>(),
+impl SpawnAttr {
+    const DEFAULT: SpawnAttr = SpawnAttr {
+        size: size_of::<SpawnAttr>(),
         stack_size: 0,
         name: null(),
         deadline_ns: 0,
@@ -45,7 +45,7 @@ pub(crate) struct Pointer(*mut c_void);
 // SAFETY: the data it points to is the business of the program, which passes it on knowingly.
 unsafe impl Send for Pointer {}
 
-pub(super) type Function = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
+pub(super) type WorkerFunction = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
 /// `umcg_worker_t`: only its address is used.
 pub(crate) enum Worker {}
@@ -88,20 +88,20 @@ fn its_name() -> String {
 }
 
 /// The body of a worker.
-fn run(function: Function, arg: Pointer) -> Pointer {
-    foreign::begin();
+fn run(function: WorkerFunction, arg: Pointer) -> Pointer {
+    ffi::begin();
     guarded(|| Pointer(function(arg.0)))
 }
 
 /// The meaning of the attributes.
-fn builder<'a>(attr: &Attr, name: &'a str) -> Result<Builder<'a>, c_int> {
+fn builder<'a>(attr: &SpawnAttr, name: &'a str) -> Result<Builder<'a>, c_int> {
     let mut builder = Builder::new().name(name).stack_size(attr.stack_size);
     builder = builder.priority(u8::try_from(attr.priority).map_err(|_| EINVAL)?);
     if attr.server != -1 {
         builder = builder.server(usize::try_from(attr.server).map_err(|_| EINVAL)?);
     }
     if attr.deadline_ns != 0 {
-        builder = builder.deadline(foreign::instant(attr.deadline_ns));
+        builder = builder.deadline(ffi::instant(attr.deadline_ns));
     }
     if matches!(attr.own_tls, 0 | 1) {
         Ok(builder)
@@ -127,7 +127,7 @@ unsafe fn make(
     runtime: Option<&Runtime>,
     builder: &Builder<'_>,
     is_light: bool,
-    function: Option<Function>,
+    function: Option<WorkerFunction>,
     arg: *mut c_void,
 ) -> Result<*mut Worker, c_int> {
     let function = function.ok_or(EINVAL)?;
@@ -138,7 +138,7 @@ unsafe fn make(
         Some(runtime) if is_light => unsafe { runtime.build_light(builder, body) },
         Some(runtime) => runtime.build(builder, body),
         None => {
-            foreign::start_global().map_err(|error| {
+            ffi::start_global().map_err(|error| {
                 if errno_of(error) == EAGAIN {
                     EAGAIN
                 } else {
@@ -153,12 +153,12 @@ unsafe fn make(
             }
         }
     };
-    made.map(|worker| foreign::into_raw(worker).cast_mut().cast())
+    made.map(|worker| ffi::into_raw(worker).cast_mut().cast())
         .map_err(reason)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn umcg_spawn(function: Option<Function>, arg: *mut c_void) -> *mut Worker {
+extern "C" fn umcg_spawn(function: Option<WorkerFunction>, arg: *mut c_void) -> *mut Worker {
     // SAFETY: it is no light worker.
     value(
         unsafe { make(None, &const { Builder::new() }, false, function, arg) },
@@ -172,12 +172,12 @@ extern "C" fn umcg_spawn(function: Option<Function>, arg: *mut c_void) -> *mut W
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_spawn_attr(
     rt: *const Runtime,
-    attr: *const Attr,
-    function: Option<Function>,
+    attr: *const SpawnAttr,
+    function: Option<WorkerFunction>,
     arg: *mut c_void,
 ) -> *mut Worker {
     // SAFETY: passed on; all bytes are valid in the fields.
-    let attr = match unsafe { versioned(Attr::DEFAULT, attr) } {
+    let attr = match unsafe { versioned(SpawnAttr::DEFAULT, attr) } {
         Ok(attr) => attr,
         Err(error) => return value(Err(error), null_mut()),
     };
@@ -202,7 +202,7 @@ unsafe fn named(worker: *mut Worker) -> Result<ManuallyDrop<JoinHandle<Pointer>>
     // SAFETY: `make` made it from a handle of this type, and the caller that uses it up does not
     // use it again.
     Ok(ManuallyDrop::new(unsafe {
-        foreign::from_raw(worker.cast_const().cast())
+        ffi::from_raw(worker.cast_const().cast())
     }))
 }
 
@@ -228,7 +228,7 @@ unsafe fn take(
     worker: ManuallyDrop<JoinHandle<Pointer>>,
     result: *mut *mut c_void,
 ) -> Result<(), c_int> {
-    let joined = foreign::shielded(|| ManuallyDrop::into_inner(worker).join());
+    let joined = ffi::shielded(|| ManuallyDrop::into_inner(worker).join());
     let returned = joined.map_err(|error| {
         if matches!(error, JoinError::Abandoned) {
             ESHUTDOWN
@@ -265,7 +265,7 @@ unsafe extern "C" fn umcg_join_until(
     let worker = unsafe { named_other(worker) };
     let ended = worker.and_then(|worker| {
         let ended = worker.is_finished()
-            || foreign::wait_for(&worker, deadline(deadline_ns)).map_err(|_| ECANCELED)?;
+            || ffi::wait_for(&worker, deadline(deadline_ns)).map_err(|_| ECANCELED)?;
         if ended { Ok(worker) } else { Err(ETIMEDOUT) }
     });
     // SAFETY: passed on.
@@ -285,7 +285,7 @@ unsafe extern "C" fn umcg_detach(worker: *mut Worker) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_abort(worker: *mut Worker) -> c_int {
     // SAFETY: passed on.
-    status(unsafe { named(worker) }.map(|worker| foreign::abort(&worker)))
+    status(unsafe { named(worker) }.map(|worker| ffi::abort(&worker)))
 }
 
 /// # Safety

@@ -2,7 +2,7 @@
 //!
 //! C's handle of a segment or an object is the address of a box. The box has a handle of the
 //! crate's, which keeps the segment mapped. A call first does what needs no waiting. Only if it has
-//! to wait is it a point of cancellation; the unwinding is caught here (`foreign::interruptible`).
+//! to wait is it a point of cancellation; the unwinding is caught here (`ffi::interruptible`).
 
 mod event;
 mod sem;
@@ -20,7 +20,7 @@ use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use umcg::rt::foreign::{self, Cancelled};
+use umcg::rt::ffi::{self, Cancelled};
 use umcg::segment::{self, Fault, NameError, OpenError, Segment};
 
 /// `umcg_segment_t`.
@@ -166,8 +166,8 @@ fn wait<R>(
     deadline_ns: u64,
     wait: impl FnOnce(Option<Instant>) -> Result<R, c_int>,
 ) -> Result<R, c_int> {
-    let deadline = (deadline_ns != NO_TIMEOUT).then(|| foreign::instant(deadline_ns));
-    foreign::interruptible(|| wait(deadline)).map_err(|Cancelled| ECANCELED)?
+    let deadline = (deadline_ns != NO_TIMEOUT).then(|| ffi::instant(deadline_ns));
+    ffi::interruptible(|| wait(deadline)).map_err(|Cancelled| ECANCELED)?
 }
 
 /// A segment that `open` makes or opens, which may take the kernel a while.

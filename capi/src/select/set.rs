@@ -1,20 +1,20 @@
 //! Operations that are kept for many waits.
 
-use super::{BIASED, Borrowed, END, Op, Told, Wait, workers};
+use super::{AnyOperation, BIASED, Borrowed, END, Op, WithError, workers};
 use crate::array;
 use crate::rt::{NO_TIMEOUT, status, value};
 use libc::{ECANCELED, EDEADLK, EINVAL, ETIMEDOUT, c_int};
 use std::ptr::null_mut;
 use umcg::rt::Handle;
-use umcg::rt::foreign::{self, Cancelled};
+use umcg::rt::ffi::{self, Cancelled};
 use umcg::select::Set;
 
-type Kept = Box<dyn Told>;
+type BoxedOperation = Box<dyn WithError>;
 
 /// `umcg_select_set_t`.
 struct OpSet {
     /// Before the workers, whose ends it has.
-    set: Set<Kept>,
+    set: Set<BoxedOperation>,
     ops: Vec<Op>,
     workers: Vec<Option<Box<Borrowed>>>,
     /// Whether there is any of these.
@@ -91,7 +91,7 @@ impl OpSet {
 
     fn wait(&mut self, deadline_ns: u64) -> Result<usize, c_int> {
         // Looking is no point of cancellation, and so comes first.
-        let at_once = if foreign::is_cancelled() {
+        let at_once = if ffi::is_cancelled() {
             self.set.try_wait()
         } else {
             None
@@ -99,9 +99,9 @@ impl OpSet {
         if let Some(index) = at_once {
             return Ok(index);
         }
-        let done = foreign::interruptible(|| match deadline_ns {
+        let done = ffi::interruptible(|| match deadline_ns {
             NO_TIMEOUT => Some(self.set.wait()),
-            at => self.set.wait_deadline(foreign::instant(at)),
+            at => self.set.wait_deadline(ffi::instant(at)),
         });
         done.map_err(|Cancelled| ECANCELED)?.ok_or(ETIMEDOUT)
     }
@@ -115,7 +115,7 @@ fn has_any(workers: &[Option<Box<Borrowed>>]) -> bool {
 ///
 /// # Safety
 /// As `OpSet::new`; `workers` has looked at the operation.
-unsafe fn keep(op: &Op) -> (Kept, Option<Box<Borrowed>>) {
+unsafe fn keep(op: &Op) -> (BoxedOperation, Option<Box<Borrowed>>) {
     // SAFETY: passed on.
     let mut worker = unsafe { workers(std::slice::from_ref(op)) }
         .ok()
@@ -126,15 +126,15 @@ unsafe fn keep(op: &Op) -> (Kept, Option<Box<Borrowed>>) {
     // them, and no other thread uses it.
     let mut ends = end.map(|end| unsafe { &mut *end }).into_iter();
     // SAFETY: passed on.
-    let wait = unsafe { Wait::new(Some(op), foreign::instant(u64::MAX), &mut ends) };
-    let kept: Kept = match wait {
-        Wait::Semaphore(operation) => Box::new(operation),
-        Wait::Time(operation) => Box::new(operation),
-        Wait::Message(operation) => Box::new(operation),
-        Wait::Ready(operation) => Box::new(operation),
-        Wait::Lock(operation) => Box::new(operation),
-        Wait::Event(operation) => Box::new(operation),
-        Wait::End(operation) => operation,
+    let wait = unsafe { AnyOperation::new(Some(op), ffi::instant(u64::MAX), &mut ends) };
+    let kept: BoxedOperation = match wait {
+        AnyOperation::Semaphore(operation) => Box::new(operation),
+        AnyOperation::Time(operation) => Box::new(operation),
+        AnyOperation::Message(operation) => Box::new(operation),
+        AnyOperation::Ready(operation) => Box::new(operation),
+        AnyOperation::Lock(operation) => Box::new(operation),
+        AnyOperation::Event(operation) => Box::new(operation),
+        AnyOperation::End(operation) => operation,
     };
     (kept, worker)
 }

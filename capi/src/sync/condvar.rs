@@ -3,7 +3,7 @@
 use super::{init, named};
 use crate::rt::{NO_TIMEOUT, status};
 use libc::{ECANCELED, EPERM, ETIMEDOUT, c_int};
-use umcg::rt::foreign::{self, Cancelled};
+use umcg::rt::ffi::{self as rt_ffi, Cancelled};
 use umcg::sync::ffi::lock_api::RawMutex as _;
 use umcg::sync::{Condvar, RawMutex, ffi};
 
@@ -45,7 +45,7 @@ unsafe extern "C" fn umcg_cond_wait_until(
         }
         let deadline = (deadline_ns != NO_TIMEOUT).then_some(deadline_ns);
         // SAFETY: by the contract.
-        let notified = foreign::interruptible(|| unsafe { ffi::wait(cond, mutex, deadline) });
+        let notified = rt_ffi::interruptible(|| unsafe { ffi::wait(cond, mutex, deadline) });
         if notified.map_err(|Cancelled| ECANCELED)? {
             Ok(())
         } else {

@@ -2,7 +2,7 @@
 //!
 //! Objects are parts of the caller's data. The C tests check that zeros, and the header's
 //! initialisers, are objects. A call first does what needs no waiting. Only if it has to wait is it
-//! a point of cancellation; the unwinding is caught here (`foreign::interruptible`).
+//! a point of cancellation; the unwinding is caught here (`ffi::interruptible`).
 
 mod barrier;
 mod condvar;
@@ -17,7 +17,7 @@ use crate::rt::{NO_TIMEOUT, status};
 use libc::{ECANCELED, EINVAL, ETIMEDOUT, c_int};
 use std::time::Instant;
 use umcg::Elapsed;
-use umcg::rt::foreign::{self, Cancelled};
+use umcg::rt::ffi::{self, Cancelled};
 
 /// The object that C named.
 ///
@@ -47,8 +47,8 @@ unsafe fn init<T>(object: *mut T, made: Result<T, c_int>) -> c_int {
 /// when that has passed.
 #[inline(never)]
 fn wait<R>(deadline_ns: u64, wait: impl FnOnce(Option<Instant>) -> Option<R>) -> Result<R, c_int> {
-    let deadline = (deadline_ns != NO_TIMEOUT).then(|| foreign::instant(deadline_ns));
-    foreign::interruptible(|| wait(deadline))
+    let deadline = (deadline_ns != NO_TIMEOUT).then(|| ffi::instant(deadline_ns));
+    ffi::interruptible(|| wait(deadline))
         .map_err(|Cancelled| ECANCELED)?
         .ok_or(ETIMEDOUT)
 }

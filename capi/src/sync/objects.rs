@@ -4,7 +4,7 @@ use crate::array;
 use crate::rt::{NO_TIMEOUT, status, value};
 use crate::select::Op;
 use libc::{ECANCELED, EINVAL, ESHUTDOWN, ETIMEDOUT, c_int};
-use umcg::rt::foreign::{self, Cancelled};
+use umcg::rt::ffi::{self, Cancelled};
 use umcg::sync::{self, AcquireError, Closed, Object, TryAcquireError};
 
 /// Up to this many objects are listed on the stack.
@@ -46,7 +46,7 @@ fn first<R>(
         Err(TryAcquireError::Empty) => {}
         tried => return tried.map_err(|_| ESHUTDOWN),
     }
-    let waited = foreign::interruptible(|| wait(deadline_ns)).map_err(|Cancelled| ECANCELED)?;
+    let waited = ffi::interruptible(|| wait(deadline_ns)).map_err(|Cancelled| ECANCELED)?;
     waited.map_err(|error| match error {
         AcquireError::TimedOut => ETIMEDOUT,
         AcquireError::Closed => ESHUTDOWN,
@@ -61,14 +61,14 @@ unsafe extern "C" fn umcg_wait_any(ops: *const Op, n: c_int, deadline_ns: u64) -
     let index = unsafe {
         with_objects(ops, n, |objects| {
             // A wait looks first, and an abort does not prevent that.
-            let tried = if foreign::is_cancelled() {
+            let tried = if ffi::is_cancelled() {
                 sync::try_wait_any(objects)
             } else {
                 Err(TryAcquireError::Empty)
             };
             first(tried, deadline_ns, |deadline_ns| match deadline_ns {
                 NO_TIMEOUT => sync::wait_any(objects).map_err(|Closed| AcquireError::Closed),
-                at => sync::wait_any_deadline(objects, foreign::instant(at)),
+                at => sync::wait_any_deadline(objects, ffi::instant(at)),
             })
         })
     };
@@ -91,7 +91,7 @@ unsafe extern "C" fn umcg_wait_all(ops: *const Op, n: c_int, deadline_ns: u64) -
                 deadline_ns,
                 |deadline_ns| match deadline_ns {
                     NO_TIMEOUT => sync::wait_all(objects).map_err(|Closed| AcquireError::Closed),
-                    at => sync::wait_all_deadline(objects, foreign::instant(at)),
+                    at => sync::wait_all_deadline(objects, ffi::instant(at)),
                 },
             )
         })

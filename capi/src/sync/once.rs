@@ -3,7 +3,7 @@
 use super::{named, wait_until};
 use crate::rt::{NO_TIMEOUT, status, value};
 use libc::{ECANCELED, EINVAL, c_int};
-use umcg::rt::foreign::{self, Cancelled};
+use umcg::rt::ffi::{self as rt_ffi, Cancelled};
 use umcg::sync::{Once, ffi};
 
 // `umcg_once_t`.
@@ -27,7 +27,7 @@ unsafe extern "C-unwind" fn umcg_once(
             return Ok(None);
         }
         let begun = match ffi::try_begin(once) {
-            None => foreign::interruptible(|| ffi::begin(once)).map_err(|Cancelled| ECANCELED)?,
+            None => rt_ffi::interruptible(|| ffi::begin(once)).map_err(|Cancelled| ECANCELED)?,
             begun => begun,
         };
         Ok(begun.map(|doing| (doing, function)))

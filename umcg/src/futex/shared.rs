@@ -24,7 +24,7 @@ use super::table::Requeued;
 use super::{Changed, WaitError, WaitMultipleError};
 use crate::rt::sync::AtomicU32;
 use crate::rt::timed;
-use crate::rt::{Builder, JoinHandle, foreign, server, time, wait};
+use crate::rt::{Builder, JoinHandle, ffi, server, time, wait};
 use rustix::io::Errno;
 use rustix::thread::futex::{self, Flags, WaitFlags, WaitPtr, WaitvFlags};
 use rustix::time::ClockId;
@@ -172,13 +172,13 @@ pub(super) fn wait_for(many: &Many, words: &[Wait<'_>], deadline: u64) -> FutexE
 fn wait_by_others(many: &Many, words: &[Wait<'_>], deadline: u64) -> FutexEnd {
     many.arm();
     let mut sleepers = Vec::new();
-    let started = foreign::start_global().is_ok() && Sleeper::start_all(many, words, &mut sleepers);
+    let started = ffi::start_global().is_ok() && Sleeper::start_all(many, words, &mut sleepers);
     // A wait that is cut short must leave no sleeper behind that knows these words; and while
     // unwinding it must not wait for one.
     let end =
         started.then(|| catch_unwind(AssertUnwindSafe(|| set::wait_armed(many, words, deadline))));
     let mut untold = Vec::new();
-    foreign::shielded(|| {
+    ffi::shielded(|| {
         sleepers
             .into_iter()
             .for_each(|sleeper| untold.extend(sleeper.stop()))

@@ -260,7 +260,7 @@ impl Fd {
     /// The source, armed for `directions`.
     fn armed(&self, directions: &[Direction]) -> io::Result<&'static Source> {
         let source = self.source().unwrap_or_else(|| self.make_source());
-        if source.is_foreign() {
+        if source.is_inherited() {
             return Err(io::Error::new(
                 ErrorKind::Unsupported,
                 "the socket was waited for before the fork",

@@ -17,7 +17,7 @@ pub(crate) mod current;
 pub(crate) mod driver;
 pub(crate) mod fd;
 #[doc(hidden)]
-pub mod foreign;
+pub mod ffi;
 pub(crate) mod operation;
 mod ready;
 pub(crate) mod wait;

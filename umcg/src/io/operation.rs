@@ -25,7 +25,7 @@ const MOST: usize = 0x7fff_f000;
 /// result that no caller waits for any more.
 ///
 /// # Safety
-/// As [`Ring::run`](super::driver::uring::Ring::run).
+/// As [`IoRing::run`](super::driver::uring::IoRing::run).
 unsafe fn carry_out<T>(
     reason: Reason,
     entry: squeue::Entry,

@@ -39,19 +39,19 @@ pub struct Readiness<'a> {
     direction: Direction,
     place: Place,
     /// None until the operation had to wait.
-    watch: RefCell<Option<Watch>>,
+    registration: RefCell<Option<Registration>>,
     /// The place is in the source's queue, and has to leave it.
     entered: Cell<bool>,
     outcome: RefCell<Option<io::Result<()>>>,
 }
 
 /// The registration of the descriptor with the driver.
-struct Watch {
+struct Registration {
     fd: OwnedFd,
     source: &'static Source,
 }
 
-impl Drop for Watch {
+impl Drop for Registration {
     fn drop(&mut self) {
         self.source.release(self.fd.as_fd());
     }
@@ -110,12 +110,12 @@ impl<'a> Readiness<'a> {
     }
 
     fn new(fd: BorrowedFd<'a>, direction: Direction) -> Readiness<'a> {
-        let (watch, outcome) = (RefCell::new(None), RefCell::new(None));
+        let (registration, outcome) = (RefCell::new(None), RefCell::new(None));
         Readiness {
             fd,
             direction,
             place: Place::new(),
-            watch,
+            registration,
             entered: Cell::new(false),
             outcome,
         }
@@ -123,10 +123,10 @@ impl<'a> Readiness<'a> {
 
     /// Asks the kernel. True if there is an outcome.
     fn look(&self) -> bool {
-        let watch = self.watch.borrow();
-        let seen = watch
+        let registration = self.registration.borrow();
+        let seen = registration
             .as_ref()
-            .map(|watch| (watch.source, watch.source.look()));
+            .map(|registration| (registration.source, registration.source.look()));
         let outcome = match is_ready(self.fd, self.direction) {
             Ok(true) => Ok(()),
             Ok(false) => {
@@ -143,30 +143,37 @@ impl<'a> Readiness<'a> {
 
     /// Asks the driver to report the descriptor.
     fn arm(&self) -> io::Result<()> {
-        let mut watch = self.watch.borrow_mut();
+        let mut registration = self.registration.borrow_mut();
         // A fork's child must register with its own driver.
-        let kept = watch.take().filter(|watch| !watch.source.is_foreign());
-        let watch = match kept {
-            Some(kept) => watch.insert(kept),
+        let kept = registration
+            .take()
+            .filter(|registration| !registration.source.is_inherited());
+        let registration = match kept {
+            Some(kept) => registration.insert(kept),
             None => {
                 let fd = rustix::io::fcntl_dupfd_cloexec(self.fd, 3)?;
-                watch.insert(Watch {
+                registration.insert(Registration {
                     fd,
                     source: pool::take(),
                 })
             }
         };
-        if watch.source.is_armed(self.direction) {
+        if registration.source.is_armed(self.direction) {
             Ok(())
         } else {
-            watch
-                .source
-                .arm(watch.fd.as_fd(), &[self.direction], current::driver()?)
+            registration.source.arm(
+                registration.fd.as_fd(),
+                &[self.direction],
+                current::driver()?,
+            )
         }
     }
 
     fn source(&self) -> Option<&'static Source> {
-        self.watch.borrow().as_ref().map(|watch| watch.source)
+        self.registration
+            .borrow()
+            .as_ref()
+            .map(|registration| registration.source)
     }
 }
 

@@ -32,7 +32,7 @@ pub use crate::io::driver::DriverKind;
 pub use api::builder::RuntimeBuilder;
 pub use api::ending::Ending;
 #[doc(hidden)]
-pub use api::foreign;
+pub use api::ffi;
 pub use api::future::{block_on, spawn_future};
 pub use api::global::global;
 pub use api::join::{JoinError, JoinHandle};

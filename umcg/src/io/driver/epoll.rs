@@ -36,7 +36,7 @@ const PATIENCE: u32 = 2000;
 /// The events of the eventfd to report: that it can be written, each time that this is asked for.
 const WAKING: EventFlags = EventFlags::IN.union(EventFlags::OUT).union(EventFlags::ET);
 
-type Buffer = [MaybeUninit<Event>; REPORTS];
+type EventBuffer = [MaybeUninit<Event>; REPORTS];
 
 pub(super) struct Epoll {
     set: OwnedFd,
@@ -168,7 +168,7 @@ impl Epoll {
         timeout: Option<Duration>,
         report: &mut dyn FnMut(u64, EventFlags),
     ) -> bool {
-        let mut buffer: Buffer = [const { MaybeUninit::uninit() }; REPORTS];
+        let mut buffer: EventBuffer = [const { MaybeUninit::uninit() }; REPORTS];
         let events = match self.wait_for(timeout, &mut buffer) {
             Ok(events) => events,
             // A signal handler ends the wait without a report. The caller treats that as any other
@@ -202,7 +202,7 @@ impl Epoll {
     fn wait_for<'a>(
         &self,
         timeout: Option<Duration>,
-        buffer: &'a mut Buffer,
+        buffer: &'a mut EventBuffer,
     ) -> Result<&'a [Event], Errno> {
         let set = self.set.as_raw_fd();
         let mut count = Err(Errno::NOSYS);
@@ -243,7 +243,7 @@ impl Epoll {
     }
 }
 
-fn fine(set: RawFd, timeout: Option<Duration>, buffer: &mut Buffer) -> Result<usize, Errno> {
+fn fine(set: RawFd, timeout: Option<Duration>, buffer: &mut EventBuffer) -> Result<usize, Errno> {
     let until = timeout.map(|timeout| Timespec {
         tv_sec: timeout.as_secs().min(i32::MAX as u64) as i64,
         tv_nsec: timeout.subsec_nanos().into(),

@@ -4,7 +4,7 @@
 //! ```text
 //!    sockets, pipes, pidfds ----> Source (source.rs) ---+
 //!                                                       +--> epoll <-- the one server that polls
-//!    files, terminals ----> Operation (uring.rs) -> ring +       ^
+//!    files, ttys ----> UringOperation (uring.rs) -> ring +       ^
 //!                                                   wake(): eventfd
 //! ```
 //!
@@ -45,7 +45,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering:
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use std::{fmt, io};
-use uring::Ring;
+use uring::IoRing;
 
 /// How a runtime does its input and output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,7 +81,7 @@ pub(crate) struct Driver(Arc<DriverState>);
 
 struct DriverState {
     epoll: Epoll,
-    ring: OnceLock<Ring>,
+    ring: OnceLock<IoRing>,
     /// If there is no ring: when to try again to make one; [`NEVER`] if the cause was not a passing
     /// shortage.
     ring_at: AtomicU64,
@@ -168,12 +168,12 @@ impl Driver {
     /// The driver's ring, if it has one. Called for an operation that is about to begin: a ring may
     /// be available by now.
     #[inline]
-    pub(crate) fn ring(&self) -> Option<&Ring> {
+    pub(crate) fn ring(&self) -> Option<&IoRing> {
         self.0.ring.get().or_else(|| self.ask_for_ring())
     }
 
     #[cold]
-    fn ask_for_ring(&self) -> Option<&Ring> {
+    fn ask_for_ring(&self) -> Option<&IoRing> {
         let shared = &*self.0;
         let at = shared.ring_at.load(Relaxed);
         // Only one of the operations that come tries.
@@ -215,7 +215,7 @@ impl Driver {
 impl Poller for Driver {
     #[inline]
     fn has_sources(&self) -> bool {
-        self.0.sources.load(Relaxed) != 0 || self.0.ring.get().is_some_and(Ring::is_busy)
+        self.0.sources.load(Relaxed) != 0 || self.0.ring.get().is_some_and(IoRing::is_busy)
     }
 
     fn poll_while(&self, timeout: Option<Duration>, asleep: &mut dyn FnMut() -> bool) -> bool {
@@ -228,15 +228,15 @@ impl Poller for Driver {
         {
             return false;
         }
-        let mut woken = Woken {
+        let mut resumable = Resumable {
             parked: Batch::new(),
-            told: ClaimedList::new(),
+            claimed: ClaimedList::new(),
         };
-        shared.collect(timeout, asleep, &mut woken);
+        shared.collect(timeout, asleep, &mut resumable);
         // ORDERING(polling.2): Release, pairs with polling.1.
         shared.polling.store(false, Release);
-        woken.parked.unpark();
-        resume(woken.told);
+        resumable.parked.unpark();
+        resume(resumable.claimed);
         true
     }
 
@@ -255,13 +255,13 @@ impl Poller for Driver {
         if self.is_left_behind() {
             return;
         }
-        let mut told = ClaimedList::new();
+        let mut claimed = ClaimedList::new();
         for slab in pool::all() {
             for source in slab {
-                source.driver_gone(self, &mut crate::io::wait::wake, &mut told);
+                source.driver_gone(self, &mut crate::io::wait::wake, &mut claimed);
             }
         }
-        resume(told);
+        resume(claimed);
     }
 
     fn is_left_behind(&self) -> bool {
@@ -278,7 +278,7 @@ impl DriverState {
         &self,
         timeout: Option<Duration>,
         asleep: &mut dyn FnMut() -> bool,
-        woken: &mut Woken,
+        resumable: &mut Resumable,
     ) {
         let mut timeout = timeout;
         let blocking = timeout != Some(Duration::ZERO);
@@ -295,12 +295,12 @@ impl DriverState {
                 timeout = Some(Duration::ZERO);
             }
         }
-        let Woken { parked, told } = woken;
+        let Resumable { parked, claimed } = resumable;
         let mut completions = false;
         if blocking || self.sources.load(Relaxed) != 0 {
             completions = self.epoll.wait(timeout, &mut |key, flags| {
                 if let Some(source) = Source::of_key(key) {
-                    source.report(flags, &mut |handle| parked.push(handle), told);
+                    source.report(flags, &mut |handle| parked.push(handle), claimed);
                 }
             });
         }
@@ -327,8 +327,8 @@ impl fmt::Debug for Driver {
 
 impl Epoll {
     /// A ring whose completions this set reports.
-    fn make_ring(&self) -> io::Result<Ring> {
-        let ring = Ring::new()?;
+    fn make_ring(&self) -> io::Result<IoRing> {
+        let ring = IoRing::new()?;
         self.add_ring(ring.as_fd())?;
         Ok(ring)
     }
@@ -360,10 +360,10 @@ fn asked(kind: DriverKind) -> io::Result<DriverKind> {
 }
 
 /// The parties that go on when the poll's lock is free again.
-struct Woken {
+struct Resumable {
     parked: Batch,
     /// Waiters that are claimed: they waited for other events, too.
-    told: ClaimedList,
+    claimed: ClaimedList,
 }
 
 /// Makes them go on. Any caller may do this.

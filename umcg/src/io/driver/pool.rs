@@ -11,13 +11,13 @@ use umcg_core::fork::Part;
 
 const SLAB: usize = 64;
 
-struct Pool {
+struct SourcePool {
     slabs: Vec<&'static [Source]>,
     /// Has room for all sources, so that giving one back allocates nothing.
     free: Vec<&'static Source>,
 }
 
-static POOL: HoldLock<Pool> = HoldLock::new(Pool {
+static POOL: HoldLock<SourcePool> = HoldLock::new(SourcePool {
     slabs: Vec::new(),
     free: Vec::new(),
 });

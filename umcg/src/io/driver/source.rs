@@ -44,7 +44,7 @@ use super::{Driver, pool};
 use crate::io::wait::{self, Reason};
 use crate::rt::Handle;
 use crate::rt::spin::Spin;
-use crate::rt::wait::{ClaimedList, Place as Stand, Places};
+use crate::rt::wait::{ClaimedList, Place, Places};
 use rustix::event::epoll::EventFlags;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -55,8 +55,10 @@ use umcg_core::context::lock::HoldLock;
 
 /// The direction in which data goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
+pub enum Direction {
+    /// Towards the caller.
     Read = 0,
+    /// Away from the caller.
     Write = 1,
 }
 
@@ -81,9 +83,9 @@ const TICK: u64 = 256;
 
 /// The state that [`Source::look`] read.
 #[derive(Clone, Copy)]
-pub(crate) struct Seen(u64);
+pub(crate) struct ReadinessSnapshot(u64);
 
-impl Seen {
+impl ReadinessSnapshot {
     #[inline]
     pub(crate) fn is_ready(self, direction: Direction) -> bool {
         self.0 & direction.ready() != 0
@@ -91,18 +93,18 @@ impl Seen {
 }
 
 /// A waiter that found the slot taken. It lies in the waiter's stack frame.
-struct Waiter {
+struct IoWaiter {
     handle: Handle,
     direction: Direction,
-    next: Option<NonNull<Waiter>>,
+    next: Option<NonNull<IoWaiter>>,
 }
 
 /// The list of these waiters, newest first.
-struct Waiters(Option<NonNull<Waiter>>);
+struct IoWaiters(Option<NonNull<IoWaiter>>);
 
 // SAFETY: the list is used under its lock. Its entries stay until they were taken out under the
 // same lock (S4).
-unsafe impl Send for Waiters {}
+unsafe impl Send for IoWaiters {}
 
 /// See the module's documentation. The fields are in this order so that a report and a wait touch
 /// one cache line.
@@ -115,14 +117,14 @@ pub(crate) struct Source {
     generation: AtomicU32,
     /// The process in which it was handed out, as counted by [`pool::forks`].
     born: AtomicU32,
-    more: HoldLock<Waiters>,
+    more: HoldLock<IoWaiters>,
     registration: HoldLock<Option<Driver>>,
     /// The waiters that wait for other events, too. A place's note holds the direction.
     selects: Spin<Places>,
 }
 
 /// Called with the handles of the waiters to unpark.
-pub(crate) type Wake<'a> = &'a mut dyn FnMut(Handle);
+pub(crate) type UnparkFn<'a> = &'a mut dyn FnMut(Handle);
 
 impl Source {
     pub(super) const fn new() -> Source {
@@ -135,7 +137,7 @@ impl Source {
             others: AtomicU32::new(0),
             generation: AtomicU32::new(0),
             born: AtomicU32::new(0),
-            more: HoldLock::new(Waiters(None)),
+            more: HoldLock::new(IoWaiters(None)),
             registration: HoldLock::new(None),
             selects: Spin::new(Places::new()),
         }
@@ -148,7 +150,7 @@ impl Source {
 
     /// Whether it was handed out before a fork whose child this process is. Its driver and its
     /// locks then belong to the parent.
-    pub(crate) fn is_foreign(&self) -> bool {
+    pub(crate) fn is_inherited(&self) -> bool {
         self.born.load(Relaxed) != pool::forks()
     }
 
@@ -170,15 +172,15 @@ impl Source {
 
     /// Reads which directions may be tried without waiting.
     #[inline]
-    pub(crate) fn look(&self) -> Seen {
+    pub(crate) fn look(&self) -> ReadinessSnapshot {
         // ORDERING(report.1): Acquire, pairs with report.2: a caller that relies on a report sees
         // everything that was done before it.
-        Seen(self.state.load(Acquire))
+        ReadinessSnapshot(self.state.load(Acquire))
     }
 
     /// The kernel said "not now" to a system call made after `seen` (S1).
     #[inline]
-    pub(crate) fn not_now(&self, direction: Direction, seen: Seen) {
+    pub(crate) fn not_now(&self, direction: Direction, seen: ReadinessSnapshot) {
         // A failure is caused by a report, or by the other direction. Then one more system call
         // says it again.
         let _ = self
@@ -189,7 +191,7 @@ impl Source {
     /// A read got less than it asked for, so there is no more. The next read waits at once, unless
     /// the stream has ended, or may have stopped before urgent data.
     #[inline]
-    pub(crate) fn drained(&self, direction: Direction, seen: Seen) {
+    pub(crate) fn drained(&self, direction: Direction, seen: ReadinessSnapshot) {
         if seen.0 & (direction.closed() | URGENT) == 0 {
             self.not_now(direction, seen);
         }
@@ -243,12 +245,12 @@ impl Source {
     /// Waits until `direction` may be tried. The caller arms it before. False if `deadline` passes
     /// first.
     pub(crate) fn wait(&'static self, direction: Direction, reason: Reason, deadline: u64) -> bool {
-        let mut own = Waiter {
+        let mut own = IoWaiter {
             handle: Handle::current(),
             direction,
             next: None,
         };
-        let _place = Place::take(self, &mut own);
+        let _entered = EnteredWaiter::take(self, &mut own);
         let mut in_time = true;
         loop {
             // ORDERING(ready.2): SeqCst, quartet with ready.1, ready.3, ready.4: enter the slot or
@@ -274,18 +276,21 @@ impl Source {
     ) {
         let handle = Handle::current();
         let (mut here, mut there) = (
-            Waiter {
+            IoWaiter {
                 handle,
                 direction,
                 next: None,
             },
-            Waiter {
+            IoWaiter {
                 handle,
                 direction,
                 next: None,
             },
         );
-        let _places = (Place::take(self, &mut here), Place::take(other, &mut there));
+        let _entered = (
+            EnteredWaiter::take(self, &mut here),
+            EnteredWaiter::take(other, &mut there),
+        );
         // ORDERING(ready.2): as in `wait`.
         while (self.state.load(SeqCst) | other.state.load(SeqCst)) & direction.ready() == 0 {
             wait::park(reason);
@@ -304,7 +309,7 @@ impl Source {
     ///
     /// # Safety
     /// The place stays where it is until it has left the queue.
-    pub(crate) unsafe fn enter(&self, place: &Stand, direction: Direction) -> bool {
+    pub(crate) unsafe fn enter(&self, place: &Place, direction: Direction) -> bool {
         // SAFETY: passed on.
         unsafe { self.selects.lock().push(place, false) };
         // ORDERING(ready.1): SeqCst, quartet with ready.2, ready.3, ready.4.
@@ -314,27 +319,37 @@ impl Source {
     }
 
     /// Takes a place that has entered the queue out of it, once. False if it is no longer in it.
-    pub(crate) fn leave(&self, place: &Stand) -> bool {
-        let left = self.selects.lock().remove(place);
+    pub(crate) fn leave(&self, place: &Place) -> bool {
+        let was_queued = self.selects.lock().remove(place);
         self.others.fetch_sub(1, Relaxed);
-        left
+        was_queued
     }
 
-    /// Handles a report of the kernel. `wake` gets the handles of those that wait for it; `told`
-    /// gets those that wait for other events as well.
-    pub(super) fn report(&self, events: EventFlags, wake: Wake<'_>, told: &mut ClaimedList) {
+    /// Handles a report of the kernel. `unpark` gets the handles of those that wait for it;
+    /// `claimed` gets those that wait for other events as well.
+    pub(super) fn report(
+        &self,
+        events: EventFlags,
+        unpark: UnparkFn<'_>,
+        claimed: &mut ClaimedList,
+    ) {
         let bits = state_bits(events);
         self.set(|state| (state | bits).wrapping_add(TICK));
         for direction in [Direction::Read, Direction::Write] {
             if bits & direction.ready() != 0 {
-                self.call(direction, wake, told);
+                self.call(direction, unpark, claimed);
             }
         }
     }
 
     /// The driver ends. No direction is armed any more. All waiters try again, with the driver that
     /// they find then.
-    pub(super) fn driver_gone(&self, gone: &Driver, wake: Wake<'_>, told: &mut ClaimedList) {
+    pub(super) fn driver_gone(
+        &self,
+        gone: &Driver,
+        unpark: UnparkFn<'_>,
+        claimed: &mut ClaimedList,
+    ) {
         let mut registration = self.registration.lock();
         if !registration.as_ref().is_some_and(|driver| driver.is(gone)) {
             return;
@@ -342,8 +357,8 @@ impl Source {
         *registration = None;
         self.set(|state| (state & !ARMED | READY).wrapping_add(TICK));
         drop(registration);
-        self.call(Direction::Read, wake, told);
-        self.call(Direction::Write, wake, told);
+        self.call(Direction::Read, unpark, claimed);
+        self.call(Direction::Write, unpark, claimed);
     }
 
     fn set(&self, f: impl Fn(u64) -> u64) {
@@ -355,31 +370,31 @@ impl Source {
             .fetch_update(SeqCst, Relaxed, |state| Some(f(state)));
     }
 
-    /// Gives the waiters for `direction` to `wake` and `told`.
+    /// Gives the waiters for `direction` to `unpark` and `claimed`.
     #[inline]
-    fn call(&self, direction: Direction, wake: Wake<'_>, told: &mut ClaimedList) {
+    fn call(&self, direction: Direction, unpark: UnparkFn<'_>, claimed: &mut ClaimedList) {
         // ORDERING(ready.4): SeqCst, quartet with ready.1, ready.2, ready.3.
         let first = self.slots[direction as usize].load(SeqCst);
         if !first.is_null() {
             // SAFETY: the slot held a handle's raw form; handles stay usable for ever.
-            wake(unsafe { Handle::from_raw(first) });
+            unpark(unsafe { Handle::from_raw(first) });
         }
         // ORDERING(ready.4)
         if self.others.load(SeqCst) != 0 {
-            self.call_others(direction, wake);
-            self.claim_selects(direction, told);
+            self.call_others(direction, unpark);
+            self.claim_selects(direction, claimed);
         }
     }
 
     /// Wakes the waiters in the list. No party may be unparked under a hold, so the handles are
     /// copied first. Called only if there may be such waiters.
     #[cold]
-    fn call_others(&self, direction: Direction, wake: Wake<'_>) {
+    fn call_others(&self, direction: Direction, unpark: UnparkFn<'_>) {
         loop {
             let expected = self.others.load(Relaxed) as usize;
             let mut handles = Vec::with_capacity(expected);
             let complete = self.note_others(direction, &mut handles);
-            handles.into_iter().for_each(&mut *wake);
+            handles.into_iter().for_each(&mut *unpark);
             if complete {
                 return;
             }
@@ -388,12 +403,12 @@ impl Source {
 
     /// Claims the waiters in the queue. They go on when the caller holds no lock.
     #[cold]
-    fn claim_selects(&self, direction: Direction, told: &mut ClaimedList) {
+    fn claim_selects(&self, direction: Direction, claimed: &mut ClaimedList) {
         let _hold = Hold::begin();
         let places = self.selects.lock();
-        while let Some(claimed) = places.claim_where(|place| place.note.get() == direction as usize)
+        while let Some(waiter) = places.claim_where(|place| place.note.get() == direction as usize)
         {
-            told.push(claimed);
+            claimed.push(waiter);
         }
     }
 
@@ -418,7 +433,7 @@ impl Source {
     /// Called when the descriptor is about to be closed or given away. The caller is the last user
     /// of the source.
     pub(crate) fn release(&'static self, fd: BorrowedFd<'_>) {
-        if self.is_foreign() {
+        if self.is_inherited() {
             return; // the parent's driver still has it
         }
         let driver = self.registration.lock().take();
@@ -431,16 +446,16 @@ impl Source {
     }
 }
 
-/// A waiter's place in the slot or the list. Dropping it takes the waiter out.
-struct Place<'a> {
+/// A waiter that has entered the slot or the list. Dropping this takes it out.
+struct EnteredWaiter<'a> {
     source: &'a Source,
     direction: Direction,
     /// None if it is in the slot.
-    waiter: Option<NonNull<Waiter>>,
+    waiter: Option<NonNull<IoWaiter>>,
 }
 
-impl<'a> Place<'a> {
-    fn take(source: &'a Source, waiter: &mut Waiter) -> Place<'a> {
+impl<'a> EnteredWaiter<'a> {
+    fn take(source: &'a Source, waiter: &mut IoWaiter) -> EnteredWaiter<'a> {
         let direction = waiter.direction;
         let own = waiter.handle.into_raw().cast_mut();
         let slot = &source.slots[direction as usize];
@@ -449,7 +464,7 @@ impl<'a> Place<'a> {
             .compare_exchange(std::ptr::null_mut(), own, SeqCst, Relaxed)
             .is_ok()
         {
-            return Place {
+            return EnteredWaiter {
                 source,
                 direction,
                 waiter: None,
@@ -462,7 +477,7 @@ impl<'a> Place<'a> {
         waiters.0 = Some(waiter);
         // ORDERING(ready.1)
         source.others.fetch_add(1, SeqCst);
-        Place {
+        EnteredWaiter {
             source,
             direction,
             waiter: Some(waiter),
@@ -470,14 +485,14 @@ impl<'a> Place<'a> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for EnteredWaiter<'_> {
     fn drop(&mut self) {
         let Some(own) = self.waiter else {
             self.source.slots[self.direction as usize].store(std::ptr::null_mut(), Relaxed);
             return;
         };
         let mut waiters = self.source.more.lock();
-        let mut link: *mut Option<NonNull<Waiter>> = &mut waiters.0;
+        let mut link: *mut Option<NonNull<IoWaiter>> = &mut waiters.0;
         // SAFETY: links lead from the list's head through waiters that are in it; this thread holds
         // the lock (S4).
         while let Some(at) = unsafe { *link } {

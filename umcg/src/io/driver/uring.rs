@@ -7,7 +7,7 @@
 //!
 //! An operation lies in its caller's stack frame, and so does the data that it points to. So:
 //!
-//! - U1. `Ring::run` neither returns nor unwinds before the completion is there, or the kernel
+//! - U1. `IoRing::run` neither returns nor unwinds before the completion is there, or the kernel
 //!   cannot take the entry any more. When `park` unwinds (an abort), the operation is cancelled,
 //!   and its end awaited without being cancelled again.
 //! - U2. The reaper reads the handle before it publishes the result: with the result the frame may
@@ -36,10 +36,10 @@
 //!   the ring is as before.
 //! - U7. No caller is told of a cancellation that was given back, and one that is overwritten looks
 //!   as if the kernel had taken it. So each entry records how often entries had been given back
-//!   when it came (`Place::epoch`), and a cancellation from before the last time is handed over
-//!   again. The kernel may then have two of them; the second finds nothing. If the ring is given
-//!   up, the operation is cancelled in another way, but not before entries are given back: until
-//!   then a thread in the kernel may still hand the operation over.
+//!   when it came (`QueuePosition::epoch`), and a cancellation from before the last time is handed
+//!   over again. The kernel may then have two of them; the second finds nothing. If the ring is
+//!   given up, the operation is cancelled in another way, but not before entries are given back:
+//!   until then a thread in the kernel may still hand the operation over.
 
 use super::harmless;
 use crate::io::wait::{self, Reason};
@@ -75,7 +75,7 @@ pub(super) const AGAIN: u64 = 5_000_000_000;
 const RETRY: u64 = 1_000_000;
 const RETRY_MOST: u64 = 20_000_000;
 
-pub(crate) struct Ring {
+pub(crate) struct IoRing {
     ring: IoUring,
     submission: HoldLock<Submitted>,
     completion: HoldLock<()>,
@@ -103,7 +103,7 @@ struct Submitted {
 
 /// The number of an entry of the queue.
 #[derive(Clone, Copy)]
-struct Place {
+struct QueuePosition {
     /// How many entries came before it in all.
     number: u64,
     /// The value of [`Submitted::epoch`] when it came.
@@ -111,7 +111,7 @@ struct Place {
 }
 
 /// The queue at some moment.
-struct Seen {
+struct QueueSnapshot {
     /// How many entries the kernel has taken in all, and how many there have been.
     taken: u64,
     count: u64,
@@ -124,13 +124,13 @@ struct Seen {
 }
 
 /// An operation under way.
-struct Operation {
+struct UringOperation {
     handle: Handle,
     result: AtomicI64,
 }
 
-impl Ring {
-    pub(super) fn new() -> io::Result<Ring> {
+impl IoRing {
+    pub(super) fn new() -> io::Result<IoRing> {
         let mut ring: IoUring = IoUring::builder()
             .dontfork()
             .setup_cqsize(COMPLETIONS)
@@ -152,7 +152,7 @@ impl Ring {
             return Err(Errno::OPNOTSUPP.into());
         }
         let count = enter(&mut ring)?;
-        Ok(Ring {
+        Ok(IoRing {
             ring,
             submission: HoldLock::new(Submitted {
                 count,
@@ -198,7 +198,7 @@ impl Ring {
         entry: squeue::Entry,
         discard: impl Fn(usize),
     ) -> Option<io::Result<usize>> {
-        let operation = Operation {
+        let operation = UringOperation {
             handle: Handle::current(),
             result: AtomicI64::new(PENDING),
         };
@@ -213,8 +213,8 @@ impl Ring {
         let entry = entry.user_data(key);
         let result = after_unwinding(
             &mut None,
-            |place| self.see_through(&entry, key, &operation, place, park),
-            |place| self.cut_short(key, &operation, *place, reason, discard),
+            |position| self.see_through(&entry, key, &operation, position, park),
+            |position| self.cut_short(key, &operation, *position, reason, discard),
         );
         if result.is_none() {
             self.under_way.fetch_sub(1, Relaxed);
@@ -224,17 +224,17 @@ impl Ring {
     }
 
     /// The caller of an operation is about to unwind: waits for the operation's end first (U1).
-    /// `place` is the operation's entry in the queue, if it is in there.
+    /// `position` is the operation's entry in the queue, if it is in there.
     #[cold]
     fn cut_short(
         &self,
         key: u64,
-        operation: &Operation,
-        place: Option<Place>,
+        operation: &UringOperation,
+        position: Option<QueuePosition>,
         reason: Reason,
         discard: impl Fn(usize),
     ) {
-        if place.is_none() {
+        if position.is_none() {
             // It was never in the queue.
             self.under_way.fetch_sub(1, Relaxed);
             return;
@@ -268,17 +268,17 @@ impl Ring {
         }
     }
 
-    /// Hands over `entry`, and waits until `operation` has its result. `place` is filled in as soon
-    /// as the entry is in the queue. `park` stops the caller, for a number of nanoseconds at most.
-    /// None if the ring is given up before the entry was in the queue. If `key` is NOBODY, None
-    /// also if the ring is given up later, after all entries that the kernel has not taken were
-    /// given back.
+    /// Hands over `entry`, and waits until `operation` has its result. `position` is filled in as
+    /// soon as the entry is in the queue. `park` stops the caller, for a number of nanoseconds at
+    /// most. None if the ring is given up before the entry was in the queue. If `key` is NOBODY,
+    /// None also if the ring is given up later, after all entries that the kernel has not taken
+    /// were given back.
     fn see_through(
         &self,
         entry: &squeue::Entry,
         key: u64,
-        operation: &Operation,
-        place: &mut Option<Place>,
+        operation: &UringOperation,
+        position: &mut Option<QueuePosition>,
         park: impl Fn(Option<u64>),
     ) -> Option<i64> {
         let mut pause = RETRY;
@@ -287,25 +287,26 @@ impl Ring {
             self.flush(false);
         }
         loop {
-            if place.is_none() {
-                *place = self.push(entry, key);
+            if position.is_none() {
+                *position = self.push(entry, key);
             }
             self.flush(false);
             // Many operations are complete by now.
             self.take_all(Some(operation), &mut wait::wake);
             let seen = self.catch_up();
             if key == NOBODY && seen.is_given_back
-                || key != NOBODY && !seen.is_open && place.is_none()
+                || key != NOBODY && !seen.is_open && position.is_none()
             {
                 return operation.result();
             }
-            if key == NOBODY && place.is_some_and(|place| place.epoch != seen.epoch) {
-                *place = None; // it may have been given back meanwhile (U7)
+            if key == NOBODY && position.is_some_and(|position| position.epoch != seen.epoch) {
+                *position = None; // it may have been given back meanwhile (U7)
                 continue;
             }
             // If the ring is given up, all operations in the queue are told their outcome.
             let is_told = key != NOBODY && !seen.is_open;
-            let is_settled = place.is_some_and(|place| is_told || place.number < seen.taken);
+            let is_settled =
+                position.is_some_and(|position| is_told || position.number < seen.taken);
             loop {
                 if let Some(result) = operation.result() {
                     return Some(result);
@@ -321,7 +322,7 @@ impl Ring {
 
     /// Puts an entry into the queue, and returns its number. None if there is no room, or the ring
     /// is given up.
-    fn push(&self, entry: &squeue::Entry, key: u64) -> Option<Place> {
+    fn push(&self, entry: &squeue::Entry, key: u64) -> Option<QueuePosition> {
         let mut submitted = self.submission.lock();
         if self.is_given_up() {
             return None;
@@ -330,13 +331,13 @@ impl Ring {
         let mut queue = unsafe { self.ring.submission_shared() };
         // SAFETY: the data that it points to stays, as `run` demands.
         unsafe { queue.push(entry) }.ok()?;
-        let place = Place {
+        let position = QueuePosition {
             number: submitted.count,
             epoch: submitted.epoch,
         };
-        submitted.keys[(place.number % u64::from(ENTRIES)) as usize] = key;
+        submitted.keys[(position.number % u64::from(ENTRIES)) as usize] = key;
         submitted.count += 1;
-        Some(place)
+        Some(position)
     }
 
     /// Hands the kernel the entries in the queue. False if the kernel refuses. `soon`: a ring that
@@ -458,8 +459,8 @@ impl Ring {
             submitted.epoch += 1;
             // SAFETY: the lock keeps other threads from this end of the ring.
             let waiting = unsafe { self.ring.submission_shared() }.len() as u64;
-            for place in submitted.count - waiting..submitted.count {
-                let at = (place % u64::from(ENTRIES)) as usize;
+            for number in submitted.count - waiting..submitted.count {
+                let at = (number % u64::from(ENTRIES)) as usize;
                 // Once only: the entries themselves stay in the queue.
                 let key = std::mem::replace(&mut submitted.keys[at], NOBODY);
                 handles[at] = (key != NOBODY).then(|| self.settle(key, UNTAKEN));
@@ -473,7 +474,8 @@ impl Ring {
     fn settle(&self, key: u64, result: i64) -> Handle {
         self.under_way.fetch_sub(1, Relaxed);
         // SAFETY: the key is that of an operation, which stays until it has its result (U1).
-        let operation = unsafe { &*std::ptr::with_exposed_provenance::<Operation>(key as usize) };
+        let operation =
+            unsafe { &*std::ptr::with_exposed_provenance::<UringOperation>(key as usize) };
         let handle = operation.handle;
         // ORDERING(result.1): Release, pairs with result.2: a thread that sees the result sees the
         // kernel's writes.
@@ -491,7 +493,7 @@ impl Ring {
     /// Takes completions. `wake` gets the callers they belong to, except that of the operation
     /// `own`, which is the caller of this. It gets them after the lock is released, because no
     /// party may be unparked under a hold.
-    fn take_all(&self, own: Option<&Operation>, wake: &mut dyn FnMut(Handle)) {
+    fn take_all(&self, own: Option<&UringOperation>, wake: &mut dyn FnMut(Handle)) {
         let own = own.map_or(NOBODY, |own| ptr::from_ref(own).addr() as u64);
         loop {
             let mut handles = [None; REAPED];
@@ -522,7 +524,7 @@ impl Ring {
 
     /// Enters the kernel again if it keeps completions back, or has not taken all entries. Returns
     /// the state of the queue afterwards.
-    fn catch_up(&self) -> Seen {
+    fn catch_up(&self) -> QueueSnapshot {
         let seen = self.look();
         if seen.is_open && seen.taken == seen.count && !seen.keeps_back {
             return seen;
@@ -542,11 +544,11 @@ impl Ring {
         seen
     }
 
-    fn look(&self) -> Seen {
+    fn look(&self) -> QueueSnapshot {
         let submitted = self.submission.lock();
         // SAFETY: the lock keeps other threads from this end of the ring.
         let queue = unsafe { self.ring.submission_shared() };
-        Seen {
+        QueueSnapshot {
             taken: submitted.count - queue.len() as u64,
             count: submitted.count,
             epoch: submitted.epoch,
@@ -579,7 +581,7 @@ pub(super) fn is_passing(error: &io::Error) -> bool {
     )
 }
 
-impl Operation {
+impl UringOperation {
     fn result(&self) -> Option<i64> {
         // ORDERING(result.2): Acquire, pairs with result.1.
         let result = self.result.load(Acquire);
@@ -624,8 +626,8 @@ mod tests {
 
     /// A ring with a read under way in the kernel that never ends by itself.
     struct Reading<'a> {
-        ring: &'a Ring,
-        operation: &'static Operation,
+        ring: &'a IoRing,
+        operation: &'static UringOperation,
         cancel: squeue::Entry,
         /// Makes another thread flush the queue. The kernel refuses that thread nothing.
         elsewhere: &'a dyn Fn(bool) -> bool,
@@ -633,7 +635,7 @@ mod tests {
 
     /// Calls `f` in a thread from which the kernel refuses to take entries.
     fn reading(f: impl FnOnce(Reading<'_>) + Send) {
-        let Ok(ring) = Ring::new() else {
+        let Ok(ring) = IoRing::new() else {
             return eprintln!("no io_uring here");
         };
         let (reader, _writer) = rustix::pipe::pipe().unwrap();
@@ -642,7 +644,7 @@ mod tests {
             let (ring, reader) = (&ring, &reader);
             scope.spawn(move || {
                 // It is leaked, as the test may fail.
-                let operation: &Operation = Box::leak(Box::new(Operation {
+                let operation: &UringOperation = Box::leak(Box::new(UringOperation {
                     handle: Handle::current(),
                     result: AtomicI64::new(PENDING),
                 }));
@@ -675,7 +677,7 @@ mod tests {
     }
 
     /// After this the ring is given up at the calling thread's next refusal.
-    fn refused_for_long(ring: &Ring) {
+    fn refused_for_long(ring: &IoRing) {
         ring.refused_since.store(1, Relaxed);
     }
 

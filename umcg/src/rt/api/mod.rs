@@ -5,7 +5,7 @@ pub(crate) mod builder;
 pub(crate) mod count;
 pub(crate) mod end;
 pub(crate) mod ending;
-pub mod foreign;
+pub mod ffi;
 pub(crate) mod future;
 pub(crate) mod global;
 pub(crate) mod join;

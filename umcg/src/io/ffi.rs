@@ -1,39 +1,21 @@
 //! Input and output for bindings to languages without unwinding: the C interface is built on it,
 //! and nothing else should be.
 
-use super::driver::source::Direction;
+pub use super::driver::source::Direction;
 use super::fd::Fd;
 use super::operation;
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-/// The direction in which data goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// Towards the caller.
-    In,
-    /// Away from the caller.
-    Out,
-}
-
-impl Way {
-    fn direction(self) -> Direction {
-        match self {
-            Way::In => Direction::Read,
-            Way::Out => Direction::Write,
-        }
-    }
-}
-
 /// A descriptor with the driver under it.
 #[derive(Debug)]
-pub struct Waited(Fd);
+pub struct DrivenFd(Fd);
 
-impl Waited {
+impl DrivenFd {
     /// Takes a descriptor whose calls do not block.
-    pub fn new(fd: OwnedFd) -> Waited {
-        Waited(Fd::new(fd))
+    pub fn new(fd: OwnedFd) -> DrivenFd {
+        DrivenFd(Fd::new(fd))
     }
 
     /// The descriptor. The driver forgets it.
@@ -47,27 +29,27 @@ impl Waited {
     /// The call's, the driver's, and `TimedOut`.
     pub fn call<R>(
         &self,
-        way: Way,
+        direction: Direction,
         reason: &'static &'static str,
         deadline: u64,
         call: impl FnMut(BorrowedFd<'_>) -> Result<R, Errno>,
     ) -> io::Result<R> {
-        self.0.call_until(way.direction(), reason, deadline, call)
+        self.0.call_until(direction, reason, deadline, call)
     }
 
-    /// Like [`Waited::call`] for a byte stream. Less than `asked` bytes mean that there is no more
-    /// just now.
+    /// Like [`DrivenFd::call`] for a byte stream. Less than `asked` bytes mean that there is no
+    /// more just now.
     ///
     /// # Errors
     /// The call's, and the driver's.
     pub fn stream(
         &self,
-        way: Way,
+        direction: Direction,
         reason: &'static &'static str,
         asked: usize,
         call: impl FnMut(BorrowedFd<'_>) -> Result<usize, Errno>,
     ) -> io::Result<usize> {
-        self.0.stream(way.direction(), reason, asked, call)
+        self.0.stream(direction, reason, asked, call)
     }
 }
 
