@@ -191,9 +191,9 @@ pub fn set_preemption(interval: Option<Duration>) -> Result<(), Error> {
 /// A deadline as the C interface and the lists below count it: in nanoseconds of CLOCK_REALTIME. A
 /// deadline that has passed becomes the present moment.
 pub(crate) fn nanoseconds(deadline: Instant) -> u64 {
-    let left = deadline.saturating_duration_since(Instant::now());
+    let remaining = deadline.saturating_duration_since(Instant::now());
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
-    (now + left).as_nanos().min(u128::from(u64::MAX - 1)) as u64
+    (now + remaining).as_nanos().min(u128::from(u64::MAX - 1)) as u64
 }

@@ -13,7 +13,7 @@
 //! enters them again misses a pulse in between.
 
 use super::object::Object;
-use crate::rt::base::wheel::{Entry, Wheel};
+use crate::rt::base::wheel::{TimerEntry, Wheel};
 use crate::rt::sync::{Hold, HoldLock};
 use crate::rt::time;
 use crate::rt::wait::{self, ClaimedList};
@@ -31,7 +31,7 @@ const BATCH: usize = 16;
 /// The part of a timer that is the clock's.
 pub(super) struct Alarm {
     /// With the address of its object.
-    entry: Entry<usize>,
+    entry: TimerEntry<usize>,
     /// When it is due; `u64::MAX` for never. Written under the lock.
     due: AtomicU64,
     /// In nanoseconds; 0 for once.
@@ -47,7 +47,7 @@ impl Alarm {
     /// The alarm of the object with this exposed address.
     pub(super) const fn of(object: usize) -> Alarm {
         Alarm {
-            entry: Entry::new(object),
+            entry: TimerEntry::new(object),
             due: AtomicU64::new(u64::MAX),
             period: Cell::new(0),
         }
@@ -58,7 +58,7 @@ impl Alarm {
         self.due.load(Acquire)
     }
 
-    fn entry(&self) -> NonNull<Entry<usize>> {
+    fn entry(&self) -> NonNull<TimerEntry<usize>> {
         NonNull::from(&self.entry)
     }
 }

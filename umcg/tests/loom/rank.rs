@@ -18,7 +18,7 @@ struct World {
 }
 
 impl Ranked for World {
-    type Worker = u64;
+    type Runnable = u64;
 
     fn servers(&self) -> usize {
         2

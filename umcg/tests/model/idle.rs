@@ -32,7 +32,7 @@ fn serve(shared: &'static RuntimeState) -> Vec<thread::JoinHandle<()>> {
             }
         })
     };
-    (0..shared.seats.len()).map(server).collect()
+    (0..shared.servers.len()).map(server).collect()
 }
 
 fn end(shared: &'static RuntimeState, servers: Vec<thread::JoinHandle<()>>) {
@@ -99,7 +99,7 @@ fn a_searcher_wakes_another() {
 fn a_deadline_is_kept() {
     fn kept(has_sources: bool) {
         let shared = RuntimeState::new(2, 0, has_sources);
-        shared.seats[0].timers.arm(10);
+        shared.servers[0].timers.arm(10);
         let running = serve(shared);
         let clock = thread::spawn(|| [5, 10].map(kernel::advance));
         shared.wait_for(1);

@@ -69,7 +69,7 @@ struct World {
 }
 
 impl Ranked for World {
-    type Worker = Worker;
+    type Runnable = Worker;
 
     fn servers(&self) -> usize {
         self.posts.len()

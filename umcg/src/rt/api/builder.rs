@@ -4,8 +4,8 @@ use super::owner::Runtime;
 use crate::Error;
 use crate::io::driver::{Driver, DriverKind};
 use crate::rt::base::stack_size;
-use crate::rt::engine::runtime::{OnDeadlock, Parts, RuntimeState};
-use crate::rt::engine::stalls::{Policy, Stall};
+use crate::rt::engine::runtime::{OnDeadlock, RuntimeConfig, RuntimeState};
+use crate::rt::engine::stalls::{Stall, StallPolicy};
 use crate::rt::run::{registry, stall};
 use crate::rt::scheduler::{Chosen, Scheduler, WorkStealing};
 use rustix::thread::{CpuSet, sched_getaffinity};
@@ -25,7 +25,7 @@ pub struct RuntimeBuilder {
     pin: bool,
     helpers: Option<usize>,
     driver: DriverKind,
-    stalls: Option<Policy>,
+    stalls: Option<StallPolicy>,
     on_deadlock: Option<OnDeadlock>,
 }
 
@@ -158,7 +158,7 @@ impl RuntimeBuilder {
     /// shortage of helper threads. The environment variable `UMCG_STALLS` sets that time in
     /// milliseconds; then workers that compute are reported, too; 0 is for never.
     pub fn on_stall(mut self, after: Duration, f: impl Fn(&Stall) + Send + Sync + 'static) -> Self {
-        self.stalls = Some(Policy::calling(after, Box::new(f)));
+        self.stalls = Some(StallPolicy::calling(after, Box::new(f)));
         self
     }
 
@@ -195,17 +195,17 @@ impl RuntimeBuilder {
         let processors = if self.pin { processors() } else { Vec::new() };
         let class = stack_size::class(self.stack_size)
             .map_err(|error| Error::Stack(umcg_core::uth::UthError::Stack(error)))?;
-        let parts = Parts {
+        let config = RuntimeConfig {
             scheduler: self.scheduler,
             servers,
             driver: Box::new(Driver::new(self.driver).map_err(Error::from_io)?),
             class,
             name: self.name,
             preemption: self.preemption,
-            stalls: self.stalls.unwrap_or_else(Policy::of_environment),
+            stalls: self.stalls.unwrap_or_else(StallPolicy::of_environment),
             on_deadlock: self.on_deadlock,
         };
-        let shared = Arc::new(RuntimeState::new(parts));
+        let shared = Arc::new(RuntimeState::new(config));
         shared.hook();
         registry::note(&shared);
         let mut runtime = Runtime::without_threads(shared);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::*};
 /// the frame of `scope`.
 pub(crate) struct Count {
     /// Twice the number of workers; odd while the scope itself is open.
-    pub(super) left: AtomicUsize,
+    pub(super) remaining: AtomicUsize,
     /// How many of them have panicked without a `join` that returned the panic.
     pub(super) panics: AtomicUsize,
     pub(super) owner: Handle,
@@ -27,7 +27,7 @@ pub(super) struct Counted<'a>(&'a Count);
 
 impl<'a> Counted<'a> {
     pub(super) fn new(count: &'a Count) -> Counted<'a> {
-        count.left.fetch_add(WORKER, Relaxed);
+        count.remaining.fetch_add(WORKER, Relaxed);
         Counted(count)
     }
 }
@@ -35,7 +35,7 @@ impl<'a> Counted<'a> {
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
         // Dropped by a party of the scope, which the scope waits for: so this is not the last.
-        self.0.left.fetch_sub(WORKER, Relaxed);
+        self.0.remaining.fetch_sub(WORKER, Relaxed);
     }
 }
 
@@ -54,7 +54,7 @@ pub(crate) unsafe fn ended(scope: *mut ()) -> Option<Handle> {
     let owner = count.owner; // read first: the scope may be gone once it is told
     // ORDERING(scope.1): Release, pairs with scope.2: the scope sees all writes of its workers;
     // Acquire: and the last worker sees those of the others.
-    (count.left.fetch_sub(WORKER, AcqRel) == WORKER).then_some(owner)
+    (count.remaining.fetch_sub(WORKER, AcqRel) == WORKER).then_some(owner)
 }
 
 /// Records that a worker, which may be one of a scope, is about to end with this payload.
@@ -75,7 +75,7 @@ pub(crate) unsafe fn note_unwound(scope: *mut (), payload: &(dyn Any + Send)) {
 impl std::fmt::Debug for Count {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Count")
-            .field("left", &(self.left.load(Relaxed) / WORKER))
+            .field("remaining", &(self.remaining.load(Relaxed) / WORKER))
             .finish()
     }
 }

@@ -173,21 +173,21 @@ fn ended(local: &ServerState, worker: Runnable) {
 
 /// Whether a handle wants the packet of an ended worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum PacketFate {
     Wanted,
     Unwanted,
 }
 
 /// Marks the end of the calling thread, which is no longer a worker. It has left its packet.
-pub(crate) fn end_outside(task: &'static Task) -> Ending {
+pub(crate) fn end_outside(task: &'static Task) -> PacketFate {
     // ORDERING(join.1): Release, as in `ended`.
     // ORDERING(join.6): Acquire, likewise.
     match task.join.swap(DONE, AcqRel) {
-        RUNNING | ABANDONED => Ending::Wanted,
-        DETACHED => Ending::Unwanted,
+        RUNNING | ABANDONED => PacketFate::Wanted,
+        DETACHED => PacketFate::Unwanted,
         waiter => {
             wake_outside(waiter);
-            Ending::Wanted
+            PacketFate::Wanted
         }
     }
 }

@@ -315,8 +315,8 @@ fn commit(local: &ServerState, worker: Runnable) {
 /// False if the deadline passed first.
 pub(crate) fn wait_until(child: &'static Task, deadline: u64) -> bool {
     /// Takes the waiter out of the word, also when unwinding.
-    struct Waiting(&'static Task, usize);
-    impl Drop for Waiting {
+    struct JoinGuard(&'static Task, usize);
+    impl Drop for JoinGuard {
         fn drop(&mut self) {
             let _ = self
                 .0
@@ -339,7 +339,7 @@ pub(crate) fn wait_until(child: &'static Task, deadline: u64) -> bool {
     {
         return true;
     }
-    let _waiting = Waiting(child, waiter);
+    let _guard = JoinGuard(child, waiter);
     loop {
         if is_over(child) {
             return true;

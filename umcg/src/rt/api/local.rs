@@ -6,7 +6,7 @@
 //! anew. Each is dropped, whatever the others do. A panic of a destructor ends there.
 
 use crate::rt::engine::server;
-use crate::rt::task::locals::Values;
+use crate::rt::task::locals::LocalValues;
 use crate::rt::task::thread;
 use std::any::Any;
 use std::rc::Rc;
@@ -76,7 +76,7 @@ impl<T: 'static> WorkerLocal<T> {
         (self as *const Self).addr()
     }
 
-    fn find(&'static self, values: &Values) -> Option<Option<Rc<dyn Any>>> {
+    fn find(&'static self, values: &LocalValues) -> Option<Option<Rc<dyn Any>>> {
         let values = values.0.borrow();
         values
             .iter()
@@ -92,14 +92,14 @@ impl<T: 'static> std::fmt::Debug for WorkerLocal<T> {
 }
 
 /// Calls `f`, which does not switch, with the caller's values.
-fn with_values<R>(f: impl FnOnce(&Values) -> R) -> R {
+fn with_values<R>(f: impl FnOnce(&LocalValues) -> R) -> R {
     let task = server::current_task().unwrap_or_else(thread::of_thread);
     if task.locals.load(Relaxed).is_null() {
         task.locals
-            .store(Box::into_raw(Box::<Values>::default()).cast(), Relaxed);
+            .store(Box::into_raw(Box::<LocalValues>::default()).cast(), Relaxed);
     }
     // SAFETY: a box that lives until `clear`, and that only the worker touches.
-    f(unsafe { &*task.locals.load(Relaxed).cast::<Values>() })
+    f(unsafe { &*task.locals.load(Relaxed).cast::<LocalValues>() })
 }
 
 /// Declares worker-locals: like `thread_local!`, with a value for each worker instead of each

@@ -9,7 +9,7 @@
 
 use super::body::run_body;
 use super::count::{self, Count};
-use super::end::{self, Ending, Packet};
+use super::end::{self, Packet, PacketFate};
 use super::join::JoinHandle;
 use super::making::{Builder, SpawnError};
 use super::names;
@@ -61,12 +61,12 @@ where
         // Before the thread is made: then a shortage is an error for the maker, and not a worker
         // that never runs.
         let home = raw::Reservation::new().map_err(|_| SpawnError::Thread)?;
-        let parts = Parts {
+        let start_data = ThreadStart {
             home,
             name: builder.name_or(""),
             f,
         };
-        let body = move || main::<F, R>(task, parts);
+        let body = move || main::<F, R>(task, start_data);
         let size = class.size() + BESIDES;
         let thread = std::thread::Builder::new()
             .name(builder.name_or("umcg-worker"))
@@ -85,7 +85,7 @@ where
 }
 
 /// The data given to a worker's thread.
-struct Parts<F> {
+struct ThreadStart<F> {
     home: raw::Reservation,
     /// Empty if the worker has no name.
     name: String,
@@ -94,10 +94,10 @@ struct Parts<F> {
 
 // SAFETY: callers of `make` vouch for `f`, by their own bound F: Send, or as a scope does. A home
 // belongs to its thread only once that thread has registered.
-unsafe impl<F> Send for Parts<F> {}
+unsafe impl<F> Send for ThreadStart<F> {}
 
-fn main<F: FnOnce() -> R, R>(task: &'static Task, parts: Parts<F>) {
-    let Parts { home, name, f } = parts;
+fn main<F: FnOnce() -> R, R>(task: &'static Task, start_data: ThreadStart<F>) {
+    let ThreadStart { home, name, f } = start_data;
     let shared = RuntimeState::of(task);
     let id = (task as *const Task).addr() as u64;
     let packet: Option<Packet<R>> =
@@ -136,8 +136,8 @@ fn main<F: FnOnce() -> R, R>(task: &'static Task, parts: Parts<F>) {
     let _visit = shared.group.visit();
     shared.count_end_outside();
     match end::end_outside(task) {
-        Ending::Wanted => {}
-        Ending::Unwanted => {
+        PacketFate::Wanted => {}
+        PacketFate::Unwanted => {
             if !task.result.load(Relaxed).is_null() {
                 // SAFETY: the handle is gone, and the packet was left just above, so this thread
                 // may read it.

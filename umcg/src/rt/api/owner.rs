@@ -7,7 +7,7 @@ use crate::io::driver::{Driver, DriverKind};
 use crate::rt::base::clock;
 use crate::rt::engine::runtime::RuntimeState;
 use crate::rt::engine::server;
-use crate::rt::run::threads::{self, Thread};
+use crate::rt::run::threads::{self, RuntimeThread};
 use crate::rt::run::{dump, turns, watch};
 use crate::rt::task::WorkerKind;
 use crate::{Error, Server};
@@ -38,7 +38,7 @@ pub struct Runtime {
     handle: RuntimeHandle,
     threads: Vec<thread::JoinHandle<()>>,
     /// Present until the runtime is closed.
-    owner: Option<Thread>,
+    owner: Option<RuntimeThread>,
 }
 
 /// A handle of a runtime, for all its users. Copies are cheap to make. It does not keep the runtime
@@ -51,14 +51,14 @@ impl std::fmt::Debug for RuntimeState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RuntimeState")
             .field("name", &self.name)
-            .field("servers", &self.seats.len())
+            .field("servers", &self.servers.len())
             .finish_non_exhaustive()
     }
 }
 
-impl std::fmt::Debug for Thread {
+impl std::fmt::Debug for RuntimeThread {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Thread").finish_non_exhaustive()
+        f.debug_struct("RuntimeThread").finish_non_exhaustive()
     }
 }
 
@@ -77,7 +77,7 @@ impl RuntimeHandle {
 
     /// How many servers the runtime has.
     pub fn servers(&self) -> usize {
-        self.0.seats.len()
+        self.0.servers.len()
     }
 
     /// The driver that waits for its I/O.
@@ -166,12 +166,12 @@ impl Runtime {
         Runtime {
             handle: RuntimeHandle(shared.clone()),
             threads: Vec::new(),
-            owner: Some(Thread::owner(shared)),
+            owner: Some(RuntimeThread::owner(shared)),
         }
     }
 
     pub(super) fn start_server(&mut self, index: usize, cpu: Option<usize>) -> Result<(), Error> {
-        let mut me = Thread::new(&self.handle.0);
+        let mut me = RuntimeThread::new(&self.handle.0);
         let name = format!("{}-{index}", me.shared().name);
         let interval = me.shared().watch.preemption();
         // The server's thread reports whether it could become a server.
@@ -204,7 +204,7 @@ impl Runtime {
     }
 
     pub(super) fn start_watch(&mut self) -> Result<(), Error> {
-        let mut me = Thread::new(&self.handle.0);
+        let mut me = RuntimeThread::new(&self.handle.0);
         let name = format!("{}-watch", me.shared().name);
         let body = move || {
             me.begin();
@@ -270,8 +270,8 @@ impl Runtime {
             self.join_threads();
             return Ok(());
         }
-        let left = shared.live() as usize;
-        if left == 0 {
+        let remaining = shared.live() as usize;
+        if remaining == 0 {
             // The threads are about to leave.
             threads::wait(&shared.threads, u64::MAX);
             self.join_threads();
@@ -282,7 +282,7 @@ impl Runtime {
         // Workers that are left may still refer to it.
         std::mem::forget(shared.clone());
         dump::each_worker(&shared, &mut |task| end::abandon(task));
-        Err(left)
+        Err(remaining)
     }
 
     /// Lets the runtime end once it has no workers.

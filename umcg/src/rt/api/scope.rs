@@ -76,7 +76,7 @@ impl<R> ScopedJoinHandle<'_, R> {
 #[track_caller]
 pub fn scope<'env, T>(f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T) -> T {
     let count = Count {
-        left: AtomicUsize::new(OPEN),
+        remaining: AtomicUsize::new(OPEN),
         panics: AtomicUsize::new(0),
         owner: Handle::current(),
     };
@@ -87,10 +87,10 @@ pub fn scope<'env, T>(f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) ->
     };
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
     // ORDERING(scope.2): Acquire, pairs with scope.1.
-    if count.left.fetch_sub(OPEN, Acquire) != OPEN {
+    if count.remaining.fetch_sub(OPEN, Acquire) != OPEN {
         let _shield = server::current_task().map(Shield::new);
         // ORDERING(scope.2): as above.
-        while count.left.load(Acquire) != 0 {
+        while count.remaining.load(Acquire) != 0 {
             park::park_shielded(&"scope");
         }
     }

@@ -79,23 +79,23 @@ pub(crate) struct Biased<T> {
 unsafe impl<T: Send> Sync for Biased<T> {}
 
 /// The owner is inside. Dropping it takes the owner outside.
-struct Owned<'a, T: Load>(&'a Biased<T>);
+struct OwnerInside<'a, T: Load>(&'a Biased<T>);
 
-impl<T: Load> Drop for Owned<'_, T> {
+impl<T: Load> Drop for OwnerInside<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
         // ORDERING(per-server.1): Release, pairs with per-server.2: the thread that finds the owner
         // outside sees its writes from inside.
-        let _outside = Outside(&self.0.busy);
+        let _outside = ClearsFlag(&self.0.busy);
         // SAFETY: still inside; the function that had the value has returned.
         unsafe { self.0.note_load() };
     }
 }
 
 /// Lowers the flag, also where the program's [`Load::load`] unwinds.
-struct Outside<'a>(&'a AtomicBool);
+struct ClearsFlag<'a>(&'a AtomicBool);
 
-impl Drop for Outside<'_> {
+impl Drop for ClearsFlag<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         // ORDERING(per-server.1), or ORDERING(per-server.3): which of them is said where the value
@@ -106,13 +106,13 @@ impl Drop for Outside<'_> {
 
 /// Another thread has revoked, and is inside once the owner is outside. Dropping it takes that
 /// thread outside. The caller holds the mutex.
-struct Revoked<'a, T: Load>(&'a Biased<T>, bool);
+struct OtherInside<'a, T: Load>(&'a Biased<T>, bool);
 
-impl<T: Load> Drop for Revoked<'_, T> {
+impl<T: Load> Drop for OtherInside<'_, T> {
     fn drop(&mut self) {
         // ORDERING(per-server.3): Release, pairs with per-server.4: the owner that finds no
         // revocation sees the writes from inside.
-        let _outside = Outside(&self.0.revoked);
+        let _outside = ClearsFlag(&self.0.revoked);
         if self.1 {
             // SAFETY: still inside; the function that had the value has returned.
             unsafe { self.0.note_load() };
@@ -174,7 +174,7 @@ impl<T: Load> Biased<T> {
     }
 
     #[inline(always)]
-    fn enter_own(&self, here: &Here) -> Owned<'_, T> {
+    fn enter_own(&self, here: &Here) -> OwnerInside<'_, T> {
         if self.owner.load(Relaxed) != here.identity() || self.busy.load(Relaxed) {
             self.first_use(here);
         }
@@ -182,14 +182,14 @@ impl<T: Load> Biased<T> {
     }
 
     #[inline(always)]
-    fn enter(&self) -> Owned<'_, T> {
+    fn enter(&self) -> OwnerInside<'_, T> {
         self.busy.store(true, Relaxed);
         light();
         // ORDERING(per-server.4): Acquire, pairs with per-server.3.
         if self.revoked.load(Acquire) {
             self.enter_own_slow();
         }
-        Owned(self)
+        OwnerInside(self)
     }
 
     /// The cell has no owner yet.
@@ -219,9 +219,9 @@ impl<T: Load> Biased<T> {
 
     /// Revokes. The caller holds the mutex. The guard says whether the owner was outside before
     /// `may_wait` ended the wait.
-    fn enter_other(&self, mut may_wait: impl FnMut(usize) -> bool) -> Revoked<'_, T> {
+    fn enter_other(&self, mut may_wait: impl FnMut(usize) -> bool) -> OtherInside<'_, T> {
         self.revoked.store(true, Relaxed);
-        let mut entered = Revoked(self, false);
+        let mut entered = OtherInside(self, false);
         heavy();
         let mut looks = 0;
         // ORDERING(per-server.2): Acquire, pairs with per-server.1.
@@ -370,9 +370,9 @@ mod tests {
     }
 
     /// Returns its load the first time, and panics from then on.
-    struct Says(Cell<bool>);
+    struct PanickingLoad(Cell<bool>);
 
-    impl Load for Says {
+    impl Load for PanickingLoad {
         fn load(&self) -> usize {
             assert!(!self.0.replace(true), "planted");
             7
@@ -381,8 +381,8 @@ mod tests {
 
     #[test]
     fn a_load_that_panics_leaves_the_cell_usable() {
-        let says = || PerServer::new(1, |_| Says(Cell::new(false)));
-        type Enters = fn(&PerServer<Says>, &Here);
+        let fresh = || PerServer::new(1, |_| PanickingLoad(Cell::new(false)));
+        type Enters = fn(&PerServer<PanickingLoad>, &Here);
         let ways: [Enters; 3] = [
             |cells, here| cells.own(here, |_| ()),
             |cells, _| cells.other(0, |_| ()),
@@ -390,7 +390,7 @@ mod tests {
         ];
         for first in ways {
             for second in ways {
-                let (cells, here) = (says(), here(0));
+                let (cells, here) = (fresh(), here(0));
                 assert!(catch_unwind(AssertUnwindSafe(|| first(&cells, &here))).is_err());
                 assert!(catch_unwind(AssertUnwindSafe(|| second(&cells, &here))).is_err());
                 let cell = &cells.cells[0];

@@ -98,23 +98,23 @@ impl Post {
 /// A scheduler that ranks workers, and its servers. `only` names the one server that may run a
 /// worker; where none is named, all servers may.
 pub(crate) trait Ranked {
-    type Worker;
+    type Runnable;
 
     fn servers(&self) -> usize;
 
     /// The server's post. None if the server has not begun.
     fn post(&self, server: usize) -> Option<&Post>;
 
-    fn rank(&self, worker: &Self::Worker) -> u64;
+    fn rank(&self, worker: &Self::Runnable) -> u64;
 
     /// Takes the most urgent worker that this server may run.
-    fn next(&self, here: &Here) -> Option<Self::Worker>;
+    fn next(&self, here: &Here) -> Option<Self::Runnable>;
 
     /// The rank of the most urgent worker; [`NOBODY`] for none.
     fn most_urgent(&self, only: Option<usize>) -> u64;
 
     /// Puts back a worker that has not begun to run after all, by P1 to P5.
-    fn put_back(&self, worker: Self::Worker, here: &Here);
+    fn put_back(&self, worker: Self::Runnable, here: &Here);
 
     /// Preempts the worker that runs on a server.
     fn preempt(&self, server: usize);
@@ -153,7 +153,7 @@ pub(crate) fn call(
 }
 
 /// S1 to S4: returns the worker that the server is to run.
-pub(crate) fn choose<R: Ranked>(ranked: &R, here: &Here, post: &Post) -> Option<R::Worker> {
+pub(crate) fn choose<R: Ranked>(ranked: &R, here: &Here, post: &Post) -> Option<R::Runnable> {
     loop {
         post.leave();
         let Some(worker) = ranked.next(here) else {

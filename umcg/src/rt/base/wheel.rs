@@ -54,26 +54,26 @@ const LOOKS: usize = 32;
 const NOWHERE: u16 = u16::MAX;
 
 /// A place in a wheel, for one deadline at a time.
-pub(crate) struct Entry<P> {
+pub(crate) struct TimerEntry<P> {
     payload: P,
     deadline: Cell<u64>,
     /// Level and slot, or `NOWHERE`.
     place: Cell<u16>,
     /// The ring of entries in the slot.
-    next: Cell<NonNull<Entry<P>>>,
-    before: Cell<NonNull<Entry<P>>>,
+    next: Cell<NonNull<TimerEntry<P>>>,
+    before: Cell<NonNull<TimerEntry<P>>>,
     _pinned: PhantomPinned,
 }
 
 // SAFETY: the contents of the cells are touched under the wheel's lock only. The payload goes to
 // the thread that fires the entry.
-unsafe impl<P: Send> Send for Entry<P> {}
+unsafe impl<P: Send> Send for TimerEntry<P> {}
 // SAFETY: as above; a shared entry gives access to nothing.
-unsafe impl<P: Send> Sync for Entry<P> {}
+unsafe impl<P: Send> Sync for TimerEntry<P> {}
 
-impl<P> Entry<P> {
+impl<P> TimerEntry<P> {
     pub(crate) const fn new(payload: P) -> Self {
-        Entry {
+        TimerEntry {
             payload,
             deadline: Cell::new(0),
             place: Cell::new(NOWHERE),
@@ -84,8 +84,8 @@ impl<P> Entry<P> {
     }
 }
 
-struct Slot<P> {
-    first: Option<NonNull<Entry<P>>>,
+struct WheelSlot<P> {
+    first: Option<NonNull<TimerEntry<P>>>,
     earliest: u64,
 }
 
@@ -121,7 +121,7 @@ pub(crate) struct Wheel<P> {
     levels: u8,
     occupied: [Bits; LEVELS],
     stale: [Bits; LEVELS],
-    slots: Box<[Slot<P>]>,
+    slots: Box<[WheelSlot<P>]>,
 }
 
 // SAFETY: entries are touched by the owner of the wheel only, and may be shared between threads for
@@ -132,7 +132,7 @@ unsafe impl<P: Send> Send for Wheel<P> {}
 /// The entry is armed, and in this wheel, or is about to be: so it is alive, and the caller owns
 /// the wheel.
 #[inline]
-unsafe fn at<'a, P>(entry: NonNull<Entry<P>>) -> &'a Entry<P> {
+unsafe fn at<'a, P>(entry: NonNull<TimerEntry<P>>) -> &'a TimerEntry<P> {
     // SAFETY: passed on.
     unsafe { entry.as_ref() }
 }
@@ -147,7 +147,7 @@ impl<P: Copy> Wheel<P> {
             occupied: [Bits::default(); LEVELS],
             stale: [Bits::default(); LEVELS],
             slots: (0..LEVELS * SLOTS)
-                .map(|_| Slot {
+                .map(|_| WheelSlot {
                     first: None,
                     earliest: u64::MAX,
                 })
@@ -165,7 +165,7 @@ impl<P: Copy> Wheel<P> {
     /// # Safety
     /// It is not armed. Until it has fired, or was removed from this wheel, it stays alive, where
     /// it is, and untouched.
-    pub(crate) unsafe fn insert(&mut self, entry: NonNull<Entry<P>>, deadline: u64) {
+    pub(crate) unsafe fn insert(&mut self, entry: NonNull<TimerEntry<P>>, deadline: u64) {
         // SAFETY: passed on.
         let armed = unsafe { at(entry) };
         debug_assert_eq!(armed.place.get(), NOWHERE);
@@ -178,7 +178,7 @@ impl<P: Copy> Wheel<P> {
     ///
     /// # Safety
     /// The entry is alive. If it is armed, it is armed in this wheel.
-    pub(crate) unsafe fn remove(&mut self, entry: NonNull<Entry<P>>) -> bool {
+    pub(crate) unsafe fn remove(&mut self, entry: NonNull<TimerEntry<P>>) -> bool {
         // SAFETY: alive, and of this wheel.
         let armed = unsafe { at(entry) };
         if armed.place.get() == NOWHERE {
@@ -243,7 +243,7 @@ impl<P: Copy> Wheel<P> {
 
     /// Puts an entry at the end of the slot that its deadline belongs to. The entry is alive, and
     /// in no slot.
-    fn place(&mut self, entry: NonNull<Entry<P>>) {
+    fn place(&mut self, entry: NonNull<TimerEntry<P>>) {
         // SAFETY: about to be in this wheel.
         let placed = unsafe { at(entry) };
         let deadline = placed.deadline.get();
@@ -269,7 +269,7 @@ impl<P: Copy> Wheel<P> {
         } else {
             placed.before.set(entry);
             placed.next.set(entry);
-            *ring = Slot {
+            *ring = WheelSlot {
                 first: Some(entry),
                 earliest: deadline,
             };
@@ -280,7 +280,7 @@ impl<P: Copy> Wheel<P> {
     }
 
     /// Takes an entry out of its slot.
-    fn unlink(&mut self, entry: NonNull<Entry<P>>) {
+    fn unlink(&mut self, entry: NonNull<TimerEntry<P>>) {
         // SAFETY: in this wheel.
         let unlinked = unsafe { at(entry) };
         let place = usize::from(unlinked.place.replace(NOWHERE));
@@ -303,7 +303,7 @@ impl<P: Copy> Wheel<P> {
     }
 
     /// Empties a slot, and returns its first entry.
-    fn empty(&mut self, place: usize) -> Option<NonNull<Entry<P>>> {
+    fn empty(&mut self, place: usize) -> Option<NonNull<TimerEntry<P>>> {
         let (level, slot) = (place / SLOTS, place % SLOTS);
         self.occupied[level].clear(slot);
         if self.occupied[level].first().is_none() {
@@ -404,7 +404,7 @@ mod tests {
     /// A wheel, and its expected contents: (deadline, when armed, index).
     struct Pair {
         wheel: Wheel<usize>,
-        entries: Vec<Entry<usize>>,
+        entries: Vec<TimerEntry<usize>>,
         armed: Vec<Option<(u64, u64)>>,
         sorted: BTreeSet<(u64, u64, usize)>,
         turn: u64,
@@ -414,7 +414,7 @@ mod tests {
         fn new(count: usize) -> Pair {
             Pair {
                 wheel: Wheel::new(),
-                entries: (0..count).map(Entry::new).collect(),
+                entries: (0..count).map(TimerEntry::new).collect(),
                 armed: vec![None; count],
                 sorted: BTreeSet::new(),
                 turn: 0,
@@ -567,7 +567,9 @@ mod tests {
     #[test]
     fn a_million() {
         let count = if cfg!(miri) { 1000 } else { 1_000_000 };
-        let entries: Vec<Entry<u64>> = (0..count).map(|index| Entry::new(index as u64)).collect();
+        let entries: Vec<TimerEntry<u64>> = (0..count)
+            .map(|index| TimerEntry::new(index as u64))
+            .collect();
         let mut wheel = Wheel::new();
         let mut seed = 88_172_645_463_325_252;
         let start = std::time::Instant::now();

@@ -1,6 +1,6 @@
 //! The lack of helper threads: blocking workers count it, and watches report it.
 
-use super::stalls::{PATIENCE, Policy, Stall, StallCause};
+use super::stalls::{PATIENCE, Stall, StallCause, StallPolicy};
 use crate::rt::base::clock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 use std::time::Duration;
@@ -53,7 +53,7 @@ impl Lack {
     }
 
     /// Reports the lack of helpers if it has not been reported.
-    pub(crate) fn look(&mut self, runtime: &str, stalls: &Policy) {
+    pub(crate) fn look(&mut self, runtime: &str, stalls: &StallPolicy) {
         if self.is_new() && stalls.tells_of_helpers() {
             let cause = StallCause::NoHelper {
                 helpers: HELPERS.load(Relaxed),

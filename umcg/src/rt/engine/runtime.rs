@@ -3,7 +3,7 @@
 use super::poller::Poller;
 use super::server::{self, Running, ServerState};
 use super::sleepers::Sleepers;
-use super::stalls::Policy;
+use super::stalls::StallPolicy;
 use super::threads::Threads;
 use super::timers::Timers;
 use super::watch::Watch;
@@ -25,7 +25,7 @@ use umcg_core::raw::{self, Group, SizeClass};
 
 /// A server, as other threads see it.
 #[repr(align(128))]
-pub(crate) struct Seat {
+pub(crate) struct SharedServer {
     pub(crate) timers: Timers,
     /// Since when one worker has kept the server, as the watch sees it; 0 if none keeps it.
     pub(crate) kept_since: AtomicU64,
@@ -35,7 +35,7 @@ pub(crate) struct Seat {
     server: AtomicPtr<()>,
 }
 
-impl Drop for Seat {
+impl Drop for SharedServer {
     fn drop(&mut self) {
         let local = *self.local.get_mut();
         if !local.is_null() {
@@ -46,9 +46,9 @@ impl Drop for Seat {
     }
 }
 
-impl Seat {
-    fn new() -> Seat {
-        Seat {
+impl SharedServer {
+    fn new() -> SharedServer {
+        SharedServer {
             timers: Timers::new(),
             kept_since: AtomicU64::new(0),
             local: AtomicPtr::new(null_mut()),
@@ -60,17 +60,17 @@ impl Seat {
     pub(crate) fn enter(&self, local: Box<ServerState>, server: raw::Server) -> &ServerState {
         self.server.store(server.into_ptr(), Relaxed);
         let local = Box::into_raw(local);
-        // ORDERING(seat.1): Release, pairs with seat.2: a thread that finds the pointer sees the
-        // whole server.
+        // ORDERING(shared-server.1): Release, pairs with shared-server.2: a thread that finds the
+        // pointer sees the whole server.
         self.local.store(local, Release);
-        // SAFETY: it lives as long as the seat.
+        // SAFETY: it lives as long as this.
         unsafe { &*local }
     }
 
     /// The server's own part, once it has begun.
     pub(crate) fn local(&self) -> Option<&ServerState> {
-        // ORDERING(seat.2): Acquire, pairs with seat.1.
-        // SAFETY: null, or the server's, which lives as long as the seat.
+        // ORDERING(shared-server.2): Acquire, pairs with shared-server.1.
+        // SAFETY: null, or the server's, which lives as long as this.
         unsafe { self.local.load(Acquire).as_ref() }
     }
 
@@ -110,11 +110,11 @@ pub(crate) struct RuntimeState {
     /// The scheduler leaves the last worker made ready to its server's slot, and has no ranks.
     pub(crate) has_slots: bool,
     pub(crate) group: Group,
-    pub(crate) seats: Box<[Seat]>,
+    pub(crate) servers: Box<[SharedServer]>,
     pub(crate) sleepers: Sleepers,
     pub(crate) driver: Box<dyn Poller>,
     pub(crate) watch: Watch,
-    pub(crate) stalls: Policy,
+    pub(crate) stalls: StallPolicy,
     /// The class of a worker that names no other.
     pub(crate) class: SizeClass,
     pub(crate) name: String,
@@ -146,22 +146,22 @@ pub(crate) struct RuntimeState {
 pub(crate) type OnDeadlock = Box<dyn Fn(&str) + Send + Sync>;
 
 /// The parts that the builder makes a runtime of.
-pub(crate) struct Parts {
+pub(crate) struct RuntimeConfig {
     pub(crate) scheduler: Chosen,
     pub(crate) servers: usize,
     pub(crate) driver: Box<dyn Poller>,
     pub(crate) class: SizeClass,
     pub(crate) name: String,
     pub(crate) preemption: Option<std::time::Duration>,
-    pub(crate) stalls: Policy,
+    pub(crate) stalls: StallPolicy,
     pub(crate) on_deadlock: Option<OnDeadlock>,
 }
 
 impl RuntimeState {
-    pub(crate) fn new(parts: Parts) -> RuntimeState {
+    pub(crate) fn new(config: RuntimeConfig) -> RuntimeState {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
         asymmetric::init();
-        let Parts {
+        let RuntimeConfig {
             mut scheduler,
             servers,
             driver,
@@ -170,7 +170,7 @@ impl RuntimeState {
             preemption,
             stalls,
             on_deadlock,
-        } = parts;
+        } = config;
         runnable::when_dropped(|worker| ready(worker, Why::Woken));
         let number = NUMBER.fetch_add(1, Relaxed);
         scheduler.start(RuntimeNamed {
@@ -185,7 +185,7 @@ impl RuntimeState {
             has_staying: AtomicBool::new(false),
             scheduler,
             group: Group::make(),
-            seats: (0..servers).map(|_| Seat::new()).collect(),
+            servers: (0..servers).map(|_| SharedServer::new()).collect(),
             sleepers: Sleepers::new(servers),
             driver,
             watch: Watch::new(preemption),
@@ -229,9 +229,9 @@ impl RuntimeState {
         // is missed.
         // ORDERING(closing.2): SeqCst, pairs with closing.1: a thread that closed the runtime
         // before this counts all workers that ended outside and did not see it close.
-        let ended: u64 =
-            self.seats.iter().map(Seat::ended).sum::<u64>() + self.ended_outside.load(SeqCst);
-        let spawned: u64 = self.seats.iter().map(Seat::spawned).sum();
+        let ended: u64 = self.servers.iter().map(SharedServer::ended).sum::<u64>()
+            + self.ended_outside.load(SeqCst);
+        let spawned: u64 = self.servers.iter().map(SharedServer::spawned).sum();
         // ORDERING(closing.2): SeqCst, pairs with closing.1: a thread that closed the runtime
         // before this counts all workers that will be made from outside.
         (spawned + self.spawned_outside.load(SeqCst)).saturating_sub(ended)
@@ -272,11 +272,12 @@ impl RuntimeState {
         self.stand_still();
         let deadline = Instant::now() + GATHERING;
         let is_own = |local: &ServerState| own.is_some_and(|own| std::ptr::eq(own, local));
-        let is_here = |seat: &Seat| {
-            seat.local()
+        let is_here = |server: &SharedServer| {
+            server
+                .local()
                 .is_none_or(|local| local.is_stopped() || is_own(local))
         };
-        while !self.seats.iter().all(is_here) && Instant::now() < deadline && !self.is_over() {
+        while !self.servers.iter().all(is_here) && Instant::now() < deadline && !self.is_over() {
             nap(50_000);
         }
         self.go_on();
@@ -437,14 +438,14 @@ impl RuntimeState {
 }
 
 impl Ranked for RuntimeState {
-    type Worker = Runnable;
+    type Runnable = Runnable;
 
     fn servers(&self) -> usize {
-        self.seats.len()
+        self.servers.len()
     }
 
     fn post(&self, server: usize) -> Option<&Post> {
-        Some(&self.seats[server].local()?.post)
+        Some(&self.servers[server].local()?.post)
     }
 
     fn rank(&self, worker: &Runnable) -> u64 {
@@ -464,7 +465,7 @@ impl Ranked for RuntimeState {
     }
 
     fn preempt(&self, server: usize) {
-        if let Some(server) = self.seats[server].server() {
+        if let Some(server) = self.servers[server].server() {
             server.preempt();
         }
     }

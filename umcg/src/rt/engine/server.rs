@@ -45,9 +45,9 @@ const MOST_SPARES: u32 = 128;
 
 /// A worker, and why it is ready.
 #[derive(Default)]
-struct Slot(Option<(Runnable, Why)>);
+struct ServerSlot(Option<(Runnable, Why)>);
 
-impl Load for Slot {
+impl Load for ServerSlot {
     fn load(&self) -> usize {
         usize::from(self.0.is_some())
     }
@@ -60,13 +60,13 @@ pub struct ServerState {
     shared: *const RuntimeState,
     step: Cell<Step>,
     /// The worker that left for another, until its step is done.
-    left: Cell<Option<&'static Task>>,
+    departed: Cell<Option<&'static Task>>,
     /// Turns until the server checks timers and files. Also set to 0 by `watch`; that write may be
     /// lost.
     pub(crate) countdown: AtomicU32,
     /// The worker to run next, if the scheduler has slots. `watch` takes it if this server is
     /// stuck.
-    slot: Biased<Slot>,
+    slot: Biased<ServerSlot>,
     /// How many workers in a row came from the slot.
     streak: Cell<u32>,
     /// Workers that have ended, to be reused as they are: light ones, and full ones.
@@ -91,8 +91,8 @@ impl ServerState {
             here: unsafe { Here::new(index) },
             shared,
             step: Cell::new(yielded),
-            left: Cell::new(None),
-            slot: Biased::new(Slot(None)),
+            departed: Cell::new(None),
+            slot: Biased::new(ServerSlot(None)),
             streak: Cell::new(0),
             spares: [const {
                 Spares {
@@ -122,7 +122,7 @@ impl ServerState {
     }
 
     pub(crate) fn timers(&self) -> &'static Timers {
-        &self.shared().seats[self.here.index()].timers
+        &self.shared().servers[self.here.index()].timers
     }
 
     /// Makes a worker ready: it takes the slot, or goes to the scheduler. The caller is on this
@@ -351,7 +351,7 @@ impl Running {
     pub(crate) fn switch_to(self, next: Runnable, step: Step) {
         let local = self.local();
         local.step.set(step);
-        local.left.set(Some(self.task()));
+        local.departed.set(Some(self.task()));
         let argument = self.local.cast_mut().cast();
         // SAFETY: as in `leave`. The Runnable was the right to run the other worker; `take_step`
         // takes the right to run the caller.
@@ -430,9 +430,9 @@ unsafe extern "C" fn take_step(local: *mut ()) {
     // SAFETY: `switch_to` passed the server's state.
     let local = unsafe { &*local.cast::<ServerState>() };
     let step = local.step.replace(yielded);
-    if let Some(left) = local.left.take() {
+    if let Some(task) = local.departed.take() {
         // SAFETY: its context is saved, and it left the right to run it here.
-        step(local, unsafe { Runnable::new(left) });
+        step(local, unsafe { Runnable::new(task) });
     }
 }
 
@@ -504,15 +504,15 @@ impl ServerState {
     pub(crate) fn run(&self, server: raw::Server, worker: Runnable) {
         let worker = worker.into_task().worker();
         // SAFETY: this is the server's own flow, and the Runnable was the right to run the worker.
-        let left = unsafe { server.run(worker) };
+        let event = unsafe { server.run(worker) };
         if self.shared().ranked {
             self.post.leave();
         }
-        match left {
-            Event::Ready(EventKind::Wait, left) => {
+        match event {
+            Event::Ready(EventKind::Wait, worker) => {
                 let step = self.step.replace(yielded);
                 // SAFETY: the event gave the right to run it.
-                step(self, unsafe { Runnable::new(Task::of(left)) });
+                step(self, unsafe { Runnable::new(Task::of(worker)) });
             }
             event => self.settle(event),
         }

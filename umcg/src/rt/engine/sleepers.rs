@@ -13,12 +13,12 @@ pub(crate) const IN_DRIVER: u32 = 2;
 
 /// A word on a cache line of its own.
 #[repr(align(128))]
-struct Word(AtomicU32);
+struct SleepWord(AtomicU32);
 
 /// Which servers sleep, and how many search.
 pub(crate) struct Sleepers {
     /// How each server sleeps.
-    words: Box<[Word]>,
+    words: Box<[SleepWord]>,
     asleep: AtomicUsize,
     pub(crate) searching: AtomicU32,
     /// A server sleeps in the driver, or is about to.
@@ -30,7 +30,9 @@ pub(crate) struct Sleepers {
 impl Sleepers {
     pub(crate) fn new(servers: usize) -> Sleepers {
         Sleepers {
-            words: (0..servers).map(|_| Word(AtomicU32::new(AWAKE))).collect(),
+            words: (0..servers)
+                .map(|_| SleepWord(AtomicU32::new(AWAKE)))
+                .collect(),
             asleep: AtomicUsize::new(0),
             searching: AtomicU32::new(0),
             in_driver: AtomicBool::new(false),

@@ -102,7 +102,7 @@ impl fmt::Display for StallCause {
 }
 
 /// A runtime's policy for stalls.
-pub(crate) struct Policy {
+pub(crate) struct StallPolicy {
     /// Nanoseconds until a stay on a server is reported; none for never.
     pub(crate) after: Option<u64>,
     /// Whether workers that compute are reported, too.
@@ -116,25 +116,25 @@ enum Tell {
     StandardError(HoldLock<Option<HashSet<(String, String)>>>),
 }
 
-impl Policy {
+impl StallPolicy {
     /// The policy that the environment sets, or the default.
-    pub(crate) fn of_environment() -> Policy {
+    pub(crate) fn of_environment() -> StallPolicy {
         let told = Tell::StandardError(HoldLock::new(None));
         match std::env::var("UMCG_STALLS")
             .ok()
             .and_then(|text| text.trim().parse::<u64>().ok())
         {
-            Some(0) => Policy {
+            Some(0) => StallPolicy {
                 after: None,
                 computing: false,
                 tell: told,
             },
-            Some(milliseconds) => Policy {
+            Some(milliseconds) => StallPolicy {
                 after: Some(milliseconds.saturating_mul(1_000_000)),
                 computing: true,
                 tell: told,
             },
-            None => Policy {
+            None => StallPolicy {
                 after: Some(PATIENCE.as_nanos() as u64),
                 computing: false,
                 tell: told,
@@ -143,9 +143,9 @@ impl Policy {
     }
 
     /// A policy that calls `f` for each stay on a server that lasts longer than `after`.
-    pub(crate) fn calling(after: Duration, f: Box<dyn Fn(&Stall) + Send + Sync>) -> Policy {
+    pub(crate) fn calling(after: Duration, f: Box<dyn Fn(&Stall) + Send + Sync>) -> StallPolicy {
         let after = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
-        Policy {
+        StallPolicy {
             after: Some(after),
             computing: true,
             tell: Tell::Function(f),

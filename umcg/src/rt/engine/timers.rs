@@ -4,7 +4,7 @@
 //! passes the functions that fire them when their deadline passes.
 
 use crate::rt::base::clock::now;
-use crate::rt::base::wheel::{Entry, Wheel};
+use crate::rt::base::wheel::{TimerEntry, Wheel};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use umcg_core::context::lock::HoldLock;
@@ -42,7 +42,7 @@ impl Timers {
     ///
     /// # Safety
     /// The entry stays where it is until `disarm`.
-    pub(crate) unsafe fn arm(&self, entry: NonNull<Entry<usize>>, deadline: u64) {
+    pub(crate) unsafe fn arm(&self, entry: NonNull<TimerEntry<usize>>, deadline: u64) {
         let mut wheel = self.wheel.lock();
         // SAFETY: passed on.
         unsafe { wheel.insert(entry, deadline) };
@@ -53,7 +53,7 @@ impl Timers {
     ///
     /// # Safety
     /// The entry was armed here.
-    pub(crate) unsafe fn disarm(&self, entry: NonNull<Entry<usize>>) -> bool {
+    pub(crate) unsafe fn disarm(&self, entry: NonNull<TimerEntry<usize>>) -> bool {
         let mut wheel = self.wheel.lock();
         // SAFETY: passed on.
         let was_armed = unsafe { wheel.remove(entry) };

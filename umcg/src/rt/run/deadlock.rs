@@ -2,7 +2,7 @@
 
 use super::dump;
 use crate::rt::base::last;
-use crate::rt::engine::runtime::{RuntimeState, Seat};
+use crate::rt::engine::runtime::{RuntimeState, SharedServer};
 use crate::rt::engine::server::ServerState;
 use std::sync::atomic::{Ordering::*, fence};
 use umcg_core::raw;
@@ -15,13 +15,13 @@ pub(super) fn look(shared: &RuntimeState, local: &ServerState) -> bool {
     };
     let turns = || -> u64 {
         shared
-            .seats
+            .servers
             .iter()
-            .filter_map(Seat::server)
+            .filter_map(SharedServer::server)
             .map(raw::Server::turns)
             .sum()
     };
-    let all_asleep = || shared.sleepers.asleep() == shared.seats.len();
+    let all_asleep = || shared.sleepers.asleep() == shared.servers.len();
     // If all servers sleep before and after, and no worker has begun to run between, then
     // everything read below held at one moment. A worker that is made from outside is noticed
     // first: when no thread visits the group any more, a server has been woken for that worker.
@@ -37,9 +37,9 @@ pub(super) fn look(shared: &RuntimeState, local: &ServerState) -> bool {
         || shared.blocked.load(Relaxed) > 0
         || shared.group.has_events();
     let deadlines = shared
-        .seats
+        .servers
         .iter()
-        .any(|seat| seat.timers.next() != u64::MAX);
+        .any(|server| server.timers.next() != u64::MAX);
     // ORDERING(all-asleep.1): SeqCst, as above.
     fence(SeqCst);
     let sleep_on = slept && all_asleep() && turns() == before;

@@ -132,13 +132,17 @@ pub(crate) fn dump_by_server(shared: &RuntimeState, local: &ServerState) -> Stri
 }
 
 fn describe_runtime(text: &mut String, shared: &RuntimeState, asleep: usize) {
-    let deadlines: usize = shared.seats.iter().map(|seat| seat.timers.len()).sum();
+    let deadlines: usize = shared
+        .servers
+        .iter()
+        .map(|server| server.timers.len())
+        .sum();
     let _ = writeln!(
         text,
         "runtime `{}`: {} workers, {} servers ({} asleep), {} deadlines, I/O by {:?}",
         shared.name,
         shared.live(),
-        shared.seats.len(),
+        shared.servers.len(),
         asleep,
         deadlines,
         Driver::of(shared).kind(),
@@ -151,9 +155,9 @@ fn describe(shared: &RuntimeState, worker: raw::Worker, can_look: bool) -> (Stri
     let name = if name.is_empty() { "(no name)" } else { &name };
     let doing = worker.doing();
     let runs_on = shared
-        .seats
+        .servers
         .iter()
-        .position(|seat| seat.server().is_some_and(|server| server.runs(worker)));
+        .position(|server| server.server().is_some_and(|server| server.runs(worker)));
     let state = match (doing, runs_on) {
         (Activity::Blocked, _) => "blocks in the kernel".to_owned(),
         (_, Some(server)) => format!(
@@ -214,9 +218,9 @@ impl<'a> Stopped<'a> {
         let deadline = clock::now() + PATIENCE;
         let all = loop {
             let stopped = shared
-                .seats
+                .servers
                 .iter()
-                .all(|seat| seat.local().is_none_or(|local| local.is_stopped()));
+                .all(|server| server.local().is_none_or(|local| local.is_stopped()));
             if stopped || clock::now() >= deadline {
                 break stopped;
             }

@@ -62,7 +62,7 @@ pub(crate) fn idle(local: &ServerState, server: raw::Server) {
     let in_driver = !shared.sleepers.in_driver.swap(true, Relaxed);
     let how = if in_driver { IN_DRIVER } else { ON_FUTEX };
     shared.sleepers.fall_asleep(index, how);
-    if shared.seats.len() == 1 {
+    if shared.servers.len() == 1 {
         // ORDERING(outside-wake.2): SeqCst, pairs with outside-wake.1 and all-asleep.1: all other
         // threads are outside.
         fence(SeqCst);
@@ -156,7 +156,7 @@ fn search(local: &ServerState, server: raw::Server) -> bool {
     }
     // At most half of the servers search: more would only get in each other's way.
     let mine = shared.sleepers.searching.fetch_add(1, Relaxed);
-    if mine > 0 && mine as usize * 2 >= shared.seats.len() {
+    if mine > 0 && mine as usize * 2 >= shared.servers.len() {
         shared.sleepers.end_search();
         return false;
     }

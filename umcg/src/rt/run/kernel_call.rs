@@ -5,40 +5,40 @@ use std::fs;
 
 /// The state of a thread, as the kernel sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Doing {
+pub(crate) enum ThreadState {
     /// It runs, or is ready to.
     Runs,
     /// It sleeps in the kernel. Two equal values mean the same call from the same place.
-    Blocks(Call),
+    Blocks(SystemCall),
     /// A debugger or a signal has stopped it, or it has ended.
     Gone,
 }
 
 /// A system call that a thread sleeps in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Call {
+pub(crate) struct SystemCall {
     /// Its number, its arguments, and the caller's stack pointer and instruction, as the kernel
     /// prints them. Empty if the kernel does not say.
     line: String,
 }
 
 /// The state of the thread with this id.
-pub(crate) fn of_thread(tid: i32) -> Doing {
+pub(crate) fn of_thread(tid: i32) -> ThreadState {
     let file = |name: &str| fs::read_to_string(format!("/proc/self/task/{tid}/{name}"));
     match file("syscall") {
-        Ok(line) if line.starts_with("running") => Doing::Runs,
+        Ok(line) if line.starts_with("running") => ThreadState::Runs,
         Ok(line) if !line.trim().is_empty() => match file("stat").as_deref().map(state) {
-            Ok(Some('T' | 't' | 'Z' | 'X')) | Err(_) => Doing::Gone,
-            _ => Doing::Blocks(Call {
+            Ok(Some('T' | 't' | 'Z' | 'X')) | Err(_) => ThreadState::Gone,
+            _ => ThreadState::Blocks(SystemCall {
                 line: line.trim().to_owned(),
             }),
         },
         _ => match file("stat").as_deref().map(state) {
-            Ok(Some('R')) => Doing::Runs,
-            Ok(Some('S' | 'D')) => Doing::Blocks(Call {
+            Ok(Some('R')) => ThreadState::Runs,
+            Ok(Some('S' | 'D')) => ThreadState::Blocks(SystemCall {
                 line: String::new(),
             }),
-            _ => Doing::Gone,
+            _ => ThreadState::Gone,
         },
     }
 }
@@ -48,7 +48,7 @@ fn state(stat: &str) -> Option<char> {
     stat.rsplit(')').next()?.trim_start().chars().next()
 }
 
-impl Call {
+impl SystemCall {
     /// The call's name without arguments.
     pub(crate) fn name(&self) -> String {
         let number = self.line.split_whitespace().next();
@@ -63,7 +63,7 @@ impl Call {
     }
 }
 
-impl std::fmt::Display for Call {
+impl std::fmt::Display for SystemCall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut words = self.line.split_whitespace();
         let number = words.next().and_then(|number| number.parse::<i64>().ok());
@@ -149,8 +149,8 @@ const NAMES: &[(i64, &str)] = &[
 mod tests {
     use super::*;
 
-    fn call(line: &str) -> Call {
-        Call {
+    fn call(line: &str) -> SystemCall {
+        SystemCall {
             line: line.to_owned(),
         }
     }
@@ -195,13 +195,15 @@ mod tests {
         let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
         loop {
             match of_thread(tid) {
-                Doing::Blocks(call) if ["read", "the kernel"].contains(&&*call.name()) => break,
+                ThreadState::Blocks(call) if ["read", "the kernel"].contains(&&*call.name()) => {
+                    break;
+                }
                 doing => assert!(std::time::Instant::now() < until, "{doing:?}"),
             }
             std::thread::yield_now();
         }
         drop(writer);
         assert_eq!(thread.join().unwrap(), 0);
-        assert_eq!(of_thread(0), Doing::Gone);
+        assert_eq!(of_thread(0), ThreadState::Gone);
     }
 }

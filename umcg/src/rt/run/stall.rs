@@ -18,7 +18,7 @@
 //! server instead. Then no watch is hurried: the watch of a runtime that runs a worker is awake,
 //! and sees it.
 
-use super::kernel_call::{Call, Doing, of_thread};
+use super::kernel_call::{SystemCall, ThreadState, of_thread};
 use super::registry;
 use crate::rt::base::clock;
 use crate::rt::engine::lack;
@@ -45,7 +45,7 @@ pub(crate) struct Stay {
     turns: u64,
     since: u64,
     /// The state of the server's thread after half of the time.
-    halfway: Option<Doing>,
+    halfway: Option<ThreadState>,
     told: bool,
 }
 
@@ -54,14 +54,16 @@ impl Stay {
     pub(crate) fn ended(&mut self, shared: &RuntimeState, index: usize) {
         if self.since != 0 {
             *self = Stay::default();
-            shared.seats[index].kept_since.store(0, Relaxed);
+            shared.servers[index].kept_since.store(0, Relaxed);
         }
     }
 
     /// The server has not looked around since the watch last checked.
     pub(crate) fn goes_on(&mut self, shared: &RuntimeState, index: usize) {
-        let seat = &shared.seats[index];
-        let Some(server) = seat.server() else { return };
+        let shared_server = &shared.servers[index];
+        let Some(server) = shared_server.server() else {
+            return;
+        };
         let now = clock::now();
         let turns = server.turns();
         if self.since == 0 || turns != self.turns {
@@ -71,7 +73,7 @@ impl Stay {
                 halfway: None,
                 told: false,
             };
-            seat.kept_since.store(now, Relaxed);
+            shared_server.kept_since.store(now, Relaxed);
             return;
         }
         let Some(after) = shared.stalls.after.filter(|_| !self.told) else {
@@ -94,8 +96,8 @@ impl Stay {
         let doing = of_thread(server.carried_by());
         let worker = server.current();
         let (cause, site) = match &doing {
-            Doing::Gone => return,
-            Doing::Blocks(call) if self.halfway.as_ref() == Some(&doing) => {
+            ThreadState::Gone => return,
+            ThreadState::Blocks(call) if self.halfway.as_ref() == Some(&doing) => {
                 (StallCause::Blocks(call.to_string()), call.name())
             }
             _ if !shared.stalls.computing => return,
@@ -117,11 +119,11 @@ impl Stay {
 
 /// For a dump: how long this server's worker has kept it, and its call of the kernel if it blocks.
 pub(crate) fn describe(shared: &RuntimeState, index: usize) -> String {
-    let seat = &shared.seats[index];
-    let Some(server) = seat.server() else {
+    let shared_server = &shared.servers[index];
+    let Some(server) = shared_server.server() else {
         return String::new();
     };
-    let kept_since = seat.kept_since.load(Relaxed);
+    let kept_since = shared_server.kept_since.load(Relaxed);
     let lasted = match kept_since {
         0 => String::new(),
         since => format!(
@@ -129,9 +131,9 @@ pub(crate) fn describe(shared: &RuntimeState, index: usize) -> String {
             Duration::from_nanos(clock::now().saturating_sub(since)).as_secs_f64()
         ),
     };
-    let doing: Option<Call> = match of_thread(server.carried_by()) {
-        Doing::Blocks(call) => Some(call),
-        Doing::Runs | Doing::Gone => None,
+    let doing: Option<SystemCall> = match of_thread(server.carried_by()) {
+        ThreadState::Blocks(call) => Some(call),
+        ThreadState::Runs | ThreadState::Gone => None,
     };
     doing.map_or(lasted.clone(), |call| format!("{lasted}, in {call}"))
 }

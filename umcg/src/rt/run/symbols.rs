@@ -19,7 +19,7 @@ use umcg_core::context::way::nap;
 const PATIENCE: u64 = 5_000_000_000;
 
 /// The thread's task, and its progress.
-struct Job {
+struct Lookup {
     stacks: Vec<Vec<usize>>,
     done: AtomicUsize,
     described: OnceLock<Vec<String>>,
@@ -28,15 +28,15 @@ struct Job {
 /// A paragraph for each list of return addresses, with a line or two for each function. None if
 /// another thread keeps the lock, or no thread can be made.
 pub(super) fn describe(stacks: &[Vec<usize>]) -> Option<Vec<String>> {
-    let job = Arc::new(Job {
+    let lookup = Arc::new(Lookup {
         stacks: stacks.to_vec(),
         done: AtomicUsize::new(0),
         described: OnceLock::new(),
     });
-    start(&job)?;
+    start(&lookup)?;
     let (mut done, mut deadline) = (0, clock::now() + PATIENCE);
-    while job.described.get().is_none() {
-        let now = job.done.load(Relaxed);
+    while lookup.described.get().is_none() {
+        let now = lookup.done.load(Relaxed);
         if now != done {
             (done, deadline) = (now, clock::now() + PATIENCE);
         } else if clock::now() >= deadline {
@@ -44,20 +44,20 @@ pub(super) fn describe(stacks: &[Vec<usize>]) -> Option<Vec<String>> {
         }
         nap(100_000);
     }
-    job.described.get().cloned()
+    lookup.described.get().cloned()
 }
 
 /// Not one of Rust's threads: Rust ends the process if it gets no memory for a thread's signal
 /// stack.
-fn start(job: &Arc<Job>) -> Option<()> {
-    extern "C" fn work(job: *mut c_void) -> *mut c_void {
+fn start(lookup: &Arc<Lookup>) -> Option<()> {
+    extern "C" fn work(lookup: *mut c_void) -> *mut c_void {
         // SAFETY: the reference was given to this thread.
-        let job = unsafe { Arc::from_raw(job.cast_const().cast::<Job>()) };
-        // If the debug information cannot be read, the job is left undone.
-        let _ = catch_unwind(std::panic::AssertUnwindSafe(|| job.work()));
+        let lookup = unsafe { Arc::from_raw(lookup.cast_const().cast::<Lookup>()) };
+        // If the debug information cannot be read, the lookup is not done.
+        let _ = catch_unwind(std::panic::AssertUnwindSafe(|| lookup.work()));
         null_mut()
     }
-    let reference = Arc::into_raw(Arc::clone(job));
+    let reference = Arc::into_raw(Arc::clone(lookup));
     let mut thread = 0;
     let hold = Hold::begin();
     // SAFETY: `work` takes the reference that it is given.
@@ -76,7 +76,7 @@ fn start(job: &Arc<Job>) -> Option<()> {
     Some(())
 }
 
-impl Job {
+impl Lookup {
     fn work(&self) {
         let describe = |stack: &Vec<usize>| {
             let (mut text, mut number) = (String::new(), 0);

@@ -54,18 +54,18 @@ fn end(threads: &Threads) {
 }
 
 /// One of the threads, until it is dropped.
-pub(crate) struct Thread(Arc<RuntimeState>, Option<Pid>);
+pub(crate) struct RuntimeThread(Arc<RuntimeState>, Option<Pid>);
 
-impl Thread {
+impl RuntimeThread {
     /// A thread that is about to begin. Called by another thread.
-    pub(crate) fn new(shared: &Arc<RuntimeState>) -> Thread {
+    pub(crate) fn new(shared: &Arc<RuntimeState>) -> RuntimeThread {
         shared.threads.count.fetch_add(1, Relaxed);
-        Thread(shared.clone(), None)
+        RuntimeThread(shared.clone(), None)
     }
 
     /// The thread that a runtime begins with.
-    pub(crate) fn owner(shared: Arc<RuntimeState>) -> Thread {
-        Thread(shared, None)
+    pub(crate) fn owner(shared: Arc<RuntimeState>) -> RuntimeThread {
+        RuntimeThread(shared, None)
     }
 
     pub(crate) fn shared(&self) -> &Arc<RuntimeState> {
@@ -80,7 +80,7 @@ impl Thread {
     }
 }
 
-impl Drop for Thread {
+impl Drop for RuntimeThread {
     fn drop(&mut self) {
         let threads = &self.0.threads;
         if let Some(tid) = self.1 {

@@ -12,7 +12,7 @@ use umcg_core::raw;
 /// The body of a server's kernel thread.
 pub(crate) fn main(shared: &'static RuntimeState, index: usize, server: raw::Server) {
     let local = Box::new(ServerState::new(shared, index));
-    let local = shared.seats[index].enter(local, server);
+    let local = shared.servers[index].enter(local, server);
     server.set_upper((local as *const ServerState).addr());
     while !shared.is_over() {
         if shared.is_stopping() {

@@ -33,7 +33,11 @@ const PATIENCE: u32 = 3;
 
 /// The body of the watch's kernel thread.
 pub(crate) fn main(shared: &RuntimeState) {
-    let mut seen: Vec<Seen> = shared.seats.iter().map(|_| Seen::default()).collect();
+    let mut seen: Vec<ServerSnapshot> = shared
+        .servers
+        .iter()
+        .map(|_| ServerSnapshot::default())
+        .collect();
     let mut quiet = 0;
     let mut trimmer = Trimmer::new();
     let mut lack = shared.watch.lack();
@@ -90,15 +94,15 @@ fn tick(watch: &Watch) -> u64 {
 
 /// The findings of the last check of a server.
 #[derive(Default)]
-struct Seen {
+struct ServerSnapshot {
     looks: u64,
     stay: Stay,
 }
 
 /// Checks a server. True if it is stuck: it has not looked around since the last time.
-fn look(shared: &RuntimeState, index: usize, seen: &mut Seen) -> bool {
-    let seat = &shared.seats[index];
-    let local = seat.local().filter(|_| !shared.sleepers.is_asleep(index));
+fn look(shared: &RuntimeState, index: usize, seen: &mut ServerSnapshot) -> bool {
+    let server = &shared.servers[index];
+    let local = server.local().filter(|_| !shared.sleepers.is_asleep(index));
     let Some(local) =
         local.filter(|local| std::mem::replace(&mut seen.looks, local.looks()) == local.looks())
     else {
@@ -106,7 +110,7 @@ fn look(shared: &RuntimeState, index: usize, seen: &mut Seen) -> bool {
         return false;
     };
     seen.stay.goes_on(shared, index);
-    expire(&seat.timers);
+    expire(&server.timers);
     local.hurry();
     if let Some(worker) = local.take_from_slot() {
         ready(worker, Why::Woken);
@@ -117,9 +121,9 @@ fn look(shared: &RuntimeState, index: usize, seen: &mut Seen) -> bool {
 /// Waits for files, as all servers are busy. False if a server polls after all.
 fn stand_in(shared: &RuntimeState, tick: u64) -> bool {
     let next = shared
-        .seats
+        .servers
         .iter()
-        .map(|seat| seat.timers.next())
+        .map(|server| server.timers.next())
         .min()
         .unwrap_or(u64::MAX);
     shared

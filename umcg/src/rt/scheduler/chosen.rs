@@ -5,8 +5,8 @@
 //! trait must not be able to break the runtime, which calls it in the midst of a switch while it
 //! holds the right to run a worker.
 //!
-//! - G1: it is called *apart*: meanwhile the caller is a plain thread to all of the library. So the
-//!   scheduler can neither switch nor be preempted.
+//! - G1: while it is called, the caller is a plain thread to all of the library. So the scheduler
+//!   can neither switch nor be preempted.
 //! - G2: it does not unwind into the runtime: a panic ends the process.
 //! - G3: the worker that it gives out is one of this runtime's. The rest follows from the value:
 //!   there is one for each worker.
@@ -42,16 +42,16 @@ impl Other {
     /// G1, G2.
     fn call<R>(&self, function: &'static str, f: impl FnOnce(&dyn Scheduler) -> R) -> R {
         /// Prints the name of the function if it unwinds.
-        struct Says(&'static str);
-        impl Drop for Says {
+        struct EndsOnPanic(&'static str);
+        impl Drop for EndsOnPanic {
             fn drop(&mut self) {
                 umcg_core::fatal(format_args!("a scheduler's `{}` panicked", self.0));
             }
         }
         raw::apart(|| {
-            let says = Says(function);
+            let guard = EndsOnPanic(function);
             let result = f(&*self.scheduler);
-            std::mem::forget(says);
+            std::mem::forget(guard);
             result
         })
     }

@@ -3,7 +3,7 @@
 //! Source: Liu, Layland, "Scheduling algorithms for multiprogramming in a hard-real-time
 //! environment", 1973.
 
-use super::shared::{EMPTY, Order, Ordered};
+use super::shared::{EMPTY, Ordered, RunQueue};
 use super::{Scheduler, Wake, Why};
 use crate::rt::base::here::Here;
 use crate::rt::task::runnable::Runnable;
@@ -15,19 +15,19 @@ use std::collections::BinaryHeap;
 /// preemption on, a worker that becomes ready preempts the running worker with the latest deadline,
 /// if its own is earlier.
 #[derive(Default)]
-pub struct EarliestDeadline(Ordered<Ready>);
+pub struct EarliestDeadline(Ordered<DeadlineQueue>);
 
 #[derive(Default)]
-struct Ready {
-    heap: BinaryHeap<Reverse<Entry>>,
+struct DeadlineQueue {
+    heap: BinaryHeap<Reverse<DeadlineEntry>>,
     /// Numbers the entries, so that entries with equal deadlines stay in order.
     count: u64,
 }
 
-impl Order for Ready {
+impl RunQueue for DeadlineQueue {
     fn push(&mut self, worker: Runnable) {
         self.count += 1;
-        self.heap.push(Reverse(Entry {
+        self.heap.push(Reverse(DeadlineEntry {
             deadline: worker.deadline_nanos(),
             number: self.count,
             worker,
@@ -44,8 +44,8 @@ impl Order for Ready {
             .map_or(EMPTY, |first| rank_of(&first.0.worker))
     }
 
-    fn another(&self) -> Ready {
-        Ready::default()
+    fn another(&self) -> DeadlineQueue {
+        DeadlineQueue::default()
     }
 }
 
@@ -53,28 +53,28 @@ fn rank_of(worker: &Runnable) -> u64 {
     worker.deadline_nanos().min(EMPTY - 1)
 }
 
-struct Entry {
+struct DeadlineEntry {
     deadline: u64,
     number: u64,
     worker: Runnable,
 }
 
-impl PartialEq for Entry {
-    fn eq(&self, other: &Entry) -> bool {
+impl PartialEq for DeadlineEntry {
+    fn eq(&self, other: &DeadlineEntry) -> bool {
         self.number == other.number
     }
 }
 
-impl Eq for Entry {}
+impl Eq for DeadlineEntry {}
 
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Entry) -> Option<std::cmp::Ordering> {
+impl PartialOrd for DeadlineEntry {
+    fn partial_cmp(&self, other: &DeadlineEntry) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Entry {
-    fn cmp(&self, other: &Entry) -> std::cmp::Ordering {
+impl Ord for DeadlineEntry {
+    fn cmp(&self, other: &DeadlineEntry) -> std::cmp::Ordering {
         (self.deadline, self.number).cmp(&(other.deadline, other.number))
     }
 }

@@ -1,6 +1,6 @@
 //! Strict priorities: a queue for each, and the most urgent worker that is ready runs next.
 
-use super::shared::{EMPTY, Order, Ordered};
+use super::shared::{EMPTY, Ordered, RunQueue};
 use super::{Scheduler, Wake, Why};
 use crate::rt::base::here::Here;
 use crate::rt::task::runnable::{Queue, Runnable};
@@ -20,7 +20,7 @@ struct Queues {
     occupied: [u64; PRIORITIES / 64],
 }
 
-impl Order for Queues {
+impl RunQueue for Queues {
     fn push(&mut self, worker: Runnable) {
         let priority = usize::from(worker.priority());
         self.by_priority[priority].push_back(worker);

@@ -7,8 +7,8 @@ use crate::rt::task::runnable::{Queue, Runnable};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use umcg_core::context::lock::HoldLock;
 
-/// The order in which the workers of one queue run.
-pub(crate) trait Order: Send {
+/// Ready workers, in the order in which they are to run.
+pub(crate) trait RunQueue: Send {
     /// Adds a worker.
     fn push(&mut self, worker: Runnable);
 
@@ -19,14 +19,14 @@ pub(crate) trait Order: Send {
     /// worker.
     fn first(&self) -> u64;
 
-    /// Another queue of the same order, without workers.
+    /// Another queue with the same order, without workers.
     fn another(&self) -> Self;
 }
 
 /// Less urgent than any worker.
 pub(crate) const EMPTY: u64 = u64::MAX;
 
-impl Order for Queue {
+impl RunQueue for Queue {
     fn push(&mut self, worker: Runnable) {
         self.push_back(worker);
     }
@@ -45,21 +45,21 @@ impl Order for Queue {
 }
 
 /// A queue under a lock. The rank of its next worker can be read without the lock.
-pub(crate) struct SharedQueue<O = Queue> {
-    order: HoldLock<O>,
+pub(crate) struct SharedQueue<Q = Queue> {
+    queue: HoldLock<Q>,
     first: AtomicU64,
 }
 
-impl<O: Order + Default> Default for SharedQueue<O> {
+impl<Q: RunQueue + Default> Default for SharedQueue<Q> {
     fn default() -> Self {
-        SharedQueue::new(O::default())
+        SharedQueue::new(Q::default())
     }
 }
 
-impl<O: Order> SharedQueue<O> {
-    fn new(order: O) -> SharedQueue<O> {
+impl<Q: RunQueue> SharedQueue<Q> {
+    fn new(queue: Q) -> SharedQueue<Q> {
         SharedQueue {
-            order: HoldLock::new(order),
+            queue: HoldLock::new(queue),
             first: AtomicU64::new(EMPTY),
         }
     }
@@ -75,23 +75,23 @@ impl<O: Order> SharedQueue<O> {
         self.first() == EMPTY
     }
 
-    fn with<R>(&self, f: impl FnOnce(&mut O) -> R) -> R {
-        let mut order = self.order.lock();
-        let result = f(&mut order);
-        self.first.store(order.first(), Relaxed);
+    fn with<R>(&self, f: impl FnOnce(&mut Q) -> R) -> R {
+        let mut queue = self.queue.lock();
+        let result = f(&mut queue);
+        self.first.store(queue.first(), Relaxed);
         result
     }
 
     #[inline(never)]
     pub(crate) fn push(&self, worker: Runnable) {
-        self.with(|order| order.push(worker));
+        self.with(|queue| queue.push(worker));
     }
 
     pub(crate) fn pop(&self) -> Option<Runnable> {
         if self.is_empty() {
             None
         } else {
-            self.with(O::pop)
+            self.with(Q::pop)
         }
     }
 }
@@ -104,23 +104,23 @@ impl SharedQueue {
 }
 
 /// Workers that are for one server only.
-pub(crate) struct Bound<O = Queue>(Vec<Own<O>>);
+pub(crate) struct Bound<Q = Queue>(Vec<ServerQueue<Q>>);
 
-struct Own<O> {
-    queue: SharedQueue<O>,
+struct ServerQueue<Q> {
+    queue: SharedQueue<Q>,
     /// This server's own workers come first now, if others are equally urgent.
     has_turn: AtomicBool,
 }
 
-impl<O> Default for Bound<O> {
+impl<Q> Default for Bound<Q> {
     fn default() -> Self {
         Bound(Vec::new())
     }
 }
 
-impl<O: Order> Bound<O> {
-    pub(crate) fn start(&mut self, servers: usize, another: impl Fn() -> O) {
-        let own = |_| Own {
+impl<Q: RunQueue> Bound<Q> {
+    pub(crate) fn start(&mut self, servers: usize, another: impl Fn() -> Q) {
+        let own = |_| ServerQueue {
             queue: SharedQueue::new(another()),
             has_turn: AtomicBool::new(true),
         };
@@ -152,7 +152,7 @@ impl<O: Order> Bound<O> {
 
     /// The workers of one server.
     #[inline]
-    pub(crate) fn of(&self, server: usize) -> &SharedQueue<O> {
+    pub(crate) fn of(&self, server: usize) -> &SharedQueue<Q> {
         &self.0[server].queue
     }
 
@@ -169,28 +169,28 @@ impl<O: Order> Bound<O> {
 /// The workers of a scheduler that has one queue for all servers: under a lock, so the order is
 /// exact. Workers bound to one server stand in a queue of their own, and take turns with others of
 /// their rank: neither class starves the other.
-pub(crate) struct Ordered<O> {
-    all: SharedQueue<O>,
-    bound: Bound<O>,
+pub(crate) struct Ordered<Q> {
+    all: SharedQueue<Q>,
+    bound: Bound<Q>,
 }
 
-impl<O: Order + Default> Default for Ordered<O> {
+impl<Q: RunQueue + Default> Default for Ordered<Q> {
     fn default() -> Self {
-        Ordered::new(O::default())
+        Ordered::new(Q::default())
     }
 }
 
-impl<O: Order> Ordered<O> {
-    pub(crate) fn new(order: O) -> Ordered<O> {
+impl<Q: RunQueue> Ordered<Q> {
+    pub(crate) fn new(queue: Q) -> Ordered<Q> {
         Ordered {
-            all: SharedQueue::new(order),
+            all: SharedQueue::new(queue),
             bound: Bound::default(),
         }
     }
 
     pub(crate) fn start(&mut self, servers: usize) {
-        let order = self.all.order.lock();
-        self.bound.start(servers, || order.another());
+        let queue = self.all.queue.lock();
+        self.bound.start(servers, || queue.another());
     }
 
     pub(crate) fn ready(&self, worker: Runnable) -> Wake {

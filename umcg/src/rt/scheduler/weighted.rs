@@ -5,7 +5,7 @@
 //! with each turn. The class with workers that has the least pass is next. A class that had no
 //! workers and gets some begins at the pass of the others: it cannot save up turns.
 
-use super::shared::{EMPTY, Order, Ordered};
+use super::shared::{EMPTY, Ordered, RunQueue};
 use super::{Scheduler, Wake, Why};
 use crate::rt::base::here::Here;
 use crate::rt::task::runnable::{Queue, Runnable};
@@ -19,12 +19,12 @@ const STRIDE: u64 = 1 << 32;
 pub struct Weighted(Ordered<Classes>);
 
 struct Classes {
-    all: Vec<Class>,
+    all: Vec<WeightClass>,
     /// The pass of the class that was served last.
     now: u64,
 }
 
-struct Class {
+struct WeightClass {
     queue: Queue,
     stride: u64,
     pass: u64,
@@ -50,7 +50,7 @@ impl Classes {
     fn new(strides: impl Iterator<Item = u64>) -> Classes {
         Classes {
             all: strides
-                .map(|stride| Class {
+                .map(|stride| WeightClass {
                     queue: Queue::new(),
                     stride,
                     pass: 0,
@@ -61,7 +61,7 @@ impl Classes {
     }
 }
 
-impl Order for Classes {
+impl RunQueue for Classes {
     fn push(&mut self, worker: Runnable) {
         let index = usize::from(worker.priority()).min(self.all.len() - 1);
         let class = &mut self.all[index];

@@ -49,7 +49,7 @@ const MOST_LOOKS: u32 = 32;
 const PAUSES: u32 = 32;
 
 #[derive(Default)]
-struct Own {
+struct LocalQueues {
     turn: u32,
     /// The next turn is for the workers that are served rarely.
     looks_around: bool,
@@ -63,14 +63,14 @@ struct Own {
     fresh: Queue,
 }
 
-impl Load for Own {
+impl Load for LocalQueues {
     /// How many workers a thief would find.
     fn load(&self) -> usize {
         self.woken.len() + self.fresh.len()
     }
 }
 
-impl Own {
+impl LocalQueues {
     #[inline]
     fn next(&mut self) -> Option<Runnable> {
         if self.turn % SHARE == 0 {
@@ -104,7 +104,7 @@ impl Own {
 /// The default scheduler of a runtime.
 #[derive(Default)]
 pub struct WorkStealing {
-    own: Option<PerServer<Own>>,
+    own: Option<PerServer<LocalQueues>>,
     outside: SharedQueue,
     /// Where the next thief looks first.
     rotation: AtomicUsize,
@@ -118,7 +118,7 @@ impl WorkStealing {
     }
 
     #[inline(always)]
-    fn own(&self) -> &PerServer<Own> {
+    fn own(&self) -> &PerServer<LocalQueues> {
         match &self.own {
             Some(own) => own,
             None => unreachable!("a runtime starts its scheduler first"),
@@ -138,10 +138,10 @@ impl WorkStealing {
         let of_class = |class| match class % 3 {
             0 => self.bound.of(here.index()).pop(),
             1 => self.outside.pop(),
-            _ => self.own().own(here, Own::leap),
+            _ => self.own().own(here, LocalQueues::leap),
         };
         let rare = (0..3).find_map(|step| of_class(first.wrapping_add(step)));
-        rare.or_else(|| self.own().own(here, Own::next))
+        rare.or_else(|| self.own().own(here, LocalQueues::next))
             .or_else(|| self.look_elsewhere(here))
     }
 
@@ -167,7 +167,7 @@ impl WorkStealing {
                 continue;
             }
             self.wait_until_worthwhile(here, index);
-            let loot = self.own().try_other(index, Own::loot);
+            let loot = self.own().try_other(index, LocalQueues::loot);
             if let Some(loot) = loot.filter(|loot| !loot.is_empty()) {
                 let few = loot.len() < WORTHWHILE / 2;
                 self.own().own(here, |own| {
@@ -204,7 +204,7 @@ impl WorkStealing {
 
 impl Scheduler for WorkStealing {
     fn start(&mut self, servers: usize) {
-        self.own = Some(PerServer::new(servers, |_| Own::default()));
+        self.own = Some(PerServer::new(servers, |_| LocalQueues::default()));
         self.bound.start(servers, Queue::new);
     }
 

@@ -10,10 +10,10 @@ use std::sync::atomic::Ordering::*;
 
 /// The values of one worker.
 #[derive(Default)]
-pub(crate) struct Values(pub(crate) RefCell<Vec<Value>>);
+pub(crate) struct LocalValues(pub(crate) RefCell<Vec<LocalValue>>);
 
 /// The value of the key with this address. None while the value is being made.
-pub(crate) type Value = (usize, Option<Rc<dyn Any>>);
+pub(crate) type LocalValue = (usize, Option<Rc<dyn Any>>);
 
 /// Drops the worker-locals of the caller. `task` is the caller's descriptor.
 #[inline]
@@ -30,7 +30,7 @@ fn clear_slow(task: &Task) {
     while let Some(values) = unsafe {
         task.locals
             .swap(null_mut(), Relaxed)
-            .cast::<Values>()
+            .cast::<LocalValues>()
             .as_mut()
     } {
         // SAFETY: it came from a box.

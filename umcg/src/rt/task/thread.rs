@@ -40,13 +40,13 @@ pub(crate) fn of_thread() -> &'static Task {
 
 thread_local! {
     static OF_THREAD: Cell<Option<&'static Task>> = const { Cell::new(None) };
-    static END: End = const { End };
+    static END: ThreadExit = const { ThreadExit };
 }
 
 /// Ends the thread's use of the library. Runs among the destructors of its thread-locals.
-struct End;
+struct ThreadExit;
 
-impl Drop for End {
+impl Drop for ThreadExit {
     fn drop(&mut self) {
         if let Some(task) = OF_THREAD.get() {
             end(task);

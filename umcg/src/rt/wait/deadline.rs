@@ -10,7 +10,7 @@
 
 use super::cancel;
 use crate::rt::base::clock::now;
-use crate::rt::base::wheel::Entry;
+use crate::rt::base::wheel::TimerEntry;
 use crate::rt::engine::runtime::RuntimeState;
 use crate::rt::engine::server;
 use crate::rt::engine::timers::Timers;
@@ -29,7 +29,7 @@ pub(super) const ALARM: usize = 63;
 const _: () = assert!(cancel::DEEPEST as usize + 2 <= ALARM && align_of::<Task>() > SCOPE);
 
 /// Takes back an armed deadline when dropped, also when unwinding.
-pub(crate) struct Armed<'a>(&'a Timers, NonNull<Entry<usize>>, bool);
+pub(crate) struct Armed<'a>(&'a Timers, NonNull<TimerEntry<usize>>, bool);
 
 impl Armed<'_> {
     /// False if the deadline has passed.
@@ -73,7 +73,14 @@ pub(crate) fn armed_outside(
     const SERVER: usize = 0;
     // That server may be asleep until a later deadline.
     let look = || shared.wake_from_outside(Wake::Server(SERVER));
-    armed_in(&shared.seats[SERVER].timers, task, scope, deadline, look, f)
+    armed_in(
+        &shared.servers[SERVER].timers,
+        task,
+        scope,
+        deadline,
+        look,
+        f,
+    )
 }
 
 /// Calls `then` once the deadline is armed with these timers, then `f`.
@@ -86,7 +93,7 @@ fn armed_in(
     f: impl FnOnce(),
 ) -> bool {
     let word = (task as *const Task).addr() | scope as usize;
-    let entry = pin!(Entry::new(word));
+    let entry = pin!(TimerEntry::new(word));
     let place = NonNull::from(entry.as_ref().get_ref());
     // SAFETY: the entry is pinned to this frame, and `armed` takes it back before that ends.
     unsafe { timers.arm(place, deadline) };
@@ -117,7 +124,10 @@ pub(crate) fn with_deadline(deadline: u64, wait: impl FnOnce(u64) -> bool) -> bo
 /// Revokes the caller's wait in queues at the deadline, unless the value is dropped before. None if
 /// there is no deadline, or the caller is a thread.
 #[inline(always)]
-pub(crate) fn alarm(entry: &mut MaybeUninit<Entry<usize>>, deadline: u64) -> Option<Armed<'_>> {
+pub(crate) fn alarm(
+    entry: &mut MaybeUninit<TimerEntry<usize>>,
+    deadline: u64,
+) -> Option<Armed<'_>> {
     if deadline == u64::MAX {
         None
     } else {
@@ -126,11 +136,12 @@ pub(crate) fn alarm(entry: &mut MaybeUninit<Entry<usize>>, deadline: u64) -> Opt
 }
 
 #[cold]
-fn alarm_slow(entry: &mut MaybeUninit<Entry<usize>>, deadline: u64) -> Option<Armed<'_>> {
+fn alarm_slow(entry: &mut MaybeUninit<TimerEntry<usize>>, deadline: u64) -> Option<Armed<'_>> {
     let running = server::running()?;
     let timers = running.local().timers();
-    let entry =
-        NonNull::from(entry.write(Entry::new((running.task() as *const Task).addr() | ALARM)));
+    let entry = NonNull::from(entry.write(TimerEntry::new(
+        (running.task() as *const Task).addr() | ALARM,
+    )));
     // SAFETY: the returned value borrows the entry, and takes it back before the borrow ends.
     unsafe { timers.arm(entry, deadline) };
     // Not earlier, for the reason given in `armed`.

@@ -24,7 +24,7 @@ pub(crate) fn ready(worker: Runnable, _why: Why) {
 }
 
 pub(crate) struct RuntimeState {
-    pub(crate) seats: Vec<Seat>,
+    pub(crate) servers: Vec<SharedServer>,
     pub(crate) sleepers: Sleepers,
     pub(crate) driver: Box<dyn Poller>,
     pub(crate) watch: Nothing,
@@ -38,7 +38,7 @@ pub(crate) struct RuntimeState {
     together: usize,
 }
 
-pub(crate) struct Seat {
+pub(crate) struct SharedServer {
     pub(crate) timers: Timers,
 }
 
@@ -54,11 +54,11 @@ impl Nothing {
 
 impl RuntimeState {
     pub(crate) fn new(servers: usize, together: usize, has_sources: bool) -> &'static RuntimeState {
-        let seat = |_| Seat {
+        let server = |_| SharedServer {
             timers: Timers(AtomicU64::new(u64::MAX)),
         };
         Box::leak(Box::new(RuntimeState {
-            seats: (0..servers).map(seat).collect(),
+            servers: (0..servers).map(server).collect(),
             sleepers: Sleepers::new(servers),
             driver: Box::new(Driver::new(has_sources)),
             watch: Nothing,

@@ -37,7 +37,7 @@ impl ServerState {
     }
 
     pub(crate) fn timers(&self) -> &'static Timers {
-        &self.shared().seats[self.here.index()].timers
+        &self.shared().servers[self.here.index()].timers
     }
 
     pub(crate) fn note_look(&self) {}
