@@ -3,6 +3,7 @@
 # with bugs planted in a copy of the sources, each of which has to be found, then the sources as
 # they are, under many more schedules. A failure prints UMCG_MODEL_SEED, which repeats it. Likewise
 # those under loom (umcg/tests/loom), for which the bugs are memory orderings that are too weak.
+# Scenarios that both run are in umcg/tests/checked.
 #
 #   ci/models.sh [RUNS [all]]      RUNS: schedules a test and a scheduler; 1500 where not given
 #

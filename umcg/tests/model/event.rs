@@ -1,50 +1,15 @@
-//! Events, on the protocol of waiting.
+//! Events: pulses, waits that are revoked, and one of two.
 
 use crate::check;
-use crate::rt::cancel;
-use crate::semaphore::{SOON, party};
+use crate::parties::{SOON, deadline_if, ender, join_all, party, until_it_waits};
 use crate::sync::event::Event;
 use crate::sync::objects::any;
-use shuttle::sync::atomic::Ordering::SeqCst;
-use shuttle::thread;
+
+#[path = "../checked/event.rs"]
+mod checked;
 
 fn leak(event: Event) -> &'static Event {
     Box::leak(Box::new(event))
-}
-
-/// Each that comes through an automatic one lets the next through.
-fn one_by_one(is_worker: bool) {
-    let event = leak(Event::auto(false));
-    let parties: Vec<_> = (0..3)
-        .map(|_| {
-            party(is_worker, || {
-                event.wait();
-                assert!(!event.is_set(), "two are through");
-                event.set();
-            })
-            .1
-        })
-        .collect();
-    event.set();
-    parties.into_iter().for_each(|party| party.join().unwrap());
-    assert!(event.is_set());
-}
-
-#[test]
-fn all_come_through_one_by_one() {
-    check(|| one_by_one(true));
-    check(|| one_by_one(false));
-}
-
-#[test]
-fn all_come_through_at_once() {
-    check(|| {
-        let event = leak(Event::manual(false));
-        let parties: Vec<_> = (0..3).map(|n| party(n != 0, || event.wait()).1).collect();
-        event.set();
-        parties.into_iter().for_each(|party| party.join().unwrap());
-        assert!(event.is_set());
-    });
 }
 
 /// A pulse lets those through that wait, and is nothing to others.
@@ -55,9 +20,7 @@ fn pulse(is_manual: bool) {
         Event::auto(false)
     });
     let (task, waits) = party(true, || event.wait());
-    while task.departed.load(SeqCst) == 0 {
-        thread::yield_now();
-    }
+    until_it_waits(task);
     let (_, late) = party(true, || event.wait_until(SOON).is_ok());
     let (_, looks) = party(true, || {
         assert!(!event.is_set() && !event.try_wait(), "it was set")
@@ -80,20 +43,12 @@ fn a_pulse_is_for_those_that_wait() {
 /// A waiter that gives up has taken nothing.
 fn revoked(is_worker: bool, by_deadline: bool) {
     let event = leak(Event::auto(false));
-    let deadline = if by_deadline { SOON } else { u64::MAX };
+    let deadline = deadline_if(by_deadline);
     let (asked, hasty) = party(is_worker, move || event.wait_until(deadline).is_ok());
     let (_, setter) = party(true, || event.set());
-    let end = thread::spawn(move || {
-        if by_deadline {
-            crate::kernel::advance(SOON)
-        } else {
-            cancel::ask(asked)
-        }
-    });
+    let end = ender(asked, by_deadline);
     let taken = hasty.join().unwrap();
-    [setter, end]
-        .into_iter()
-        .for_each(|party| party.join().unwrap());
+    join_all([setter, end]);
     assert!(event.is_set() != taken);
 }
 
@@ -119,10 +74,7 @@ fn any_takes_one_of_two() {
             })
             .collect();
         let setters = pair.map(|event| party(true, || event.set()).1);
-        parties
-            .into_iter()
-            .chain(setters)
-            .for_each(|party| party.join().unwrap());
+        join_all(parties.into_iter().chain(setters));
         assert!(!pair[0].is_set() && !pair[1].is_set());
     });
 }

@@ -2,80 +2,20 @@
 //! many.
 
 use crate::check;
+use crate::parties::{SOON, clock, deadline_if, ender, join_all, party, until_it_waits};
 use crate::rt::task::Task;
-use crate::rt::{cancel, time};
-use crate::semaphore::{SOON, party};
+use crate::rt::time;
+#[path = "../checked/futex.rs"]
+mod checked;
+use crate::sources::futex::{
+    self, Wait, WaitMultipleError, WaitSet, cmp_requeue, requeue, wait_multiple_until, wait_until,
+    wake,
+};
 use shuttle::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use shuttle::thread;
-use sources::{
-    Wait, WaitMultipleError, WaitSet, cmp_requeue, requeue, wait_multiple_until, wait_until, wake,
-};
-
-/// The sources as they are, except for words that processes share.
-#[allow(
-    missing_docs,
-    dead_code,
-    unreachable_pub,
-    unused_imports,
-    reason = "the sources are a part of the library, and not all of them is used here"
-)]
-#[path = "../../src/futex"]
-mod sources {
-    pub(crate) mod many;
-    pub(crate) mod set;
-    pub(crate) mod table;
-    pub(crate) mod word;
-    pub(crate) use set::{ChangedAt, Wait, WaitMultipleError, WaitSet, wait_multiple_until};
-    pub(crate) use word::{Changed, WaitError, cmp_requeue, requeue, wait_until, wake};
-
-    shuttle::lazy_static! {
-        static ref TABLE: table::Table<2> = table::Table::new();
-    }
-
-    fn table() -> &'static table::Table<2> {
-        &TABLE
-    }
-
-    mod shared {
-        use super::many::{FutexEnd, Many};
-        use super::set::Wait;
-
-        pub(super) fn wait_for(_: &Many, _: &[Wait<'_>], _: u64) -> FutexEnd {
-            unreachable!("no word is shared")
-        }
-    }
-}
 
 fn words<const N: usize>() -> &'static [AtomicU32; N] {
     Box::leak(Box::new([const { AtomicU32::new(0) }; N]))
-}
-
-/// Stops until the word is not 0. A lost wake-up is a deadlock.
-fn wait_for_change(word: &AtomicU32) {
-    while word.load(SeqCst) == 0 {
-        let _ = wait_until(word, 0, u64::MAX);
-    }
-}
-
-fn change(word: &AtomicU32) {
-    word.fetch_add(1, SeqCst);
-    wake(word, usize::MAX);
-}
-
-/// A waiter for a change hears of it, in every order of arrival.
-#[test]
-fn no_change_is_missed() {
-    fn one(is_worker: bool) {
-        let [word, other] = words();
-        let parties = [word, word, other].map(|word| party(is_worker, || wait_for_change(word)).1);
-        let wakers = [word, other].map(|word| party(true, || change(word)).1);
-        parties
-            .into_iter()
-            .chain(wakers)
-            .for_each(|party| party.join().unwrap());
-    }
-    check(|| one(true));
-    check(|| one(false));
 }
 
 /// As many go on as were woken, and the others wait on.
@@ -96,10 +36,7 @@ fn as_many_are_woken() {
                 party(true, waker).1
             })
             .collect();
-        waiters
-            .into_iter()
-            .chain(wakers)
-            .for_each(|party| party.join().unwrap());
+        join_all(waiters.into_iter().chain(wakers));
         assert_eq!(task_less(|| wake(word, 1)), 0);
     }
     check(|| some(true));
@@ -114,16 +51,10 @@ fn task_less<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> R {
 /// A wake-up that a cut wait does not take is another's.
 fn revoked(is_worker: bool, by_deadline: bool) {
     let [word] = words();
-    let deadline = if by_deadline { SOON } else { u64::MAX };
+    let deadline = deadline_if(by_deadline);
     let (task, waiter) = party(is_worker, move || wait_until(word, 0, deadline).is_ok());
     let (_, waker) = party(true, || wake(word, 1));
-    let end = thread::spawn(move || {
-        if by_deadline {
-            crate::kernel::advance(SOON)
-        } else {
-            cancel::ask(task)
-        }
-    });
+    let end = ender(task, by_deadline);
     let (taken, woken) = (waiter.join().unwrap(), waker.join().unwrap());
     end.join().unwrap();
     assert_eq!(usize::from(taken), woken);
@@ -189,7 +120,7 @@ fn through(is_worker: bool, ways: [Way; 2]) {
         .flat_map(|party| party.join().unwrap())
         .collect();
     taken.sort_unstable();
-    givers.into_iter().for_each(|party| party.join().unwrap());
+    join_all(givers);
     assert_eq!(taken, [0, 1]);
 }
 
@@ -216,7 +147,7 @@ fn again_and_again() {
             .map(|word| party(true, || (0..2).for_each(|_| give(word))).1);
         let mut taken = taker.join().unwrap();
         taken.sort_unstable();
-        givers.into_iter().for_each(|party| party.join().unwrap());
+        join_all(givers);
         assert_eq!(taken, [0, 0, 1, 1]);
         assert!(
             words.iter().all(|word| task_less(|| wake(word, 1)) == 0),
@@ -239,7 +170,7 @@ fn many_words_are_woken_once() {
             Way::Kept => list().collect::<WaitSet<'_>>().wait_until(SOON).ok(),
         });
         let wakers = words.each_ref().map(|word| party(true, || wake(word, 1)).1);
-        let clock = thread::spawn(|| crate::kernel::advance(SOON));
+        let clock = clock();
         let woken = wakers.map(|waker| waker.join().unwrap());
         let told = waiter.1.join().unwrap();
         clock.join().unwrap();
@@ -264,12 +195,10 @@ fn woken_or_changed() {
         });
         let changer = party(true, || words[1].store(1, SeqCst)).1;
         let waker = party(true, || wake(&words[0], 1)).1;
-        let clock = thread::spawn(|| crate::kernel::advance(SOON));
+        let clock = clock();
         let ended = waiter.1.join().unwrap();
         let woken = waker.join().unwrap();
-        [changer, clock]
-            .into_iter()
-            .for_each(|party| party.join().unwrap());
+        join_all([changer, clock]);
         assert_eq!(ended == Ok(0), woken == 1);
         assert!(matches!(
             ended,
@@ -283,8 +212,7 @@ fn woken_or_changed() {
 
 /// Two words that share a bucket, or do not.
 fn two_words(same_bucket: bool) -> (&'static AtomicU32, &'static AtomicU32) {
-    let bucket =
-        |word: &AtomicU32| sources::table::Table::<2>::index(sources::table::address(word));
+    let bucket = |word: &AtomicU32| futex::table::Table::<2>::index(futex::table::address(word));
     let all = words::<32>();
     let other = all[1..]
         .iter()
@@ -302,7 +230,7 @@ fn moved_from_word_to_word() {
             .collect();
         let mover = party(true, || (requeue(from, to, 0, 1), requeue(from, to, 1, 1))).1;
         let waker = party(true, || wake(to, 1)).1;
-        let clock = thread::spawn(|| crate::kernel::advance(SOON));
+        let clock = clock();
         let (first, second) = mover.join().unwrap();
         let woken = waker.join().unwrap() + first.woken + second.woken;
         let gone_on: usize = waiters
@@ -334,9 +262,7 @@ fn moved_to_and_fro() {
             assert_eq!(cmp_requeue(other, 0, one, 0, 1).unwrap().woken, 0)
         })
         .1;
-        [forth, back]
-            .into_iter()
-            .for_each(|party| party.join().unwrap());
+        join_all([forth, back]);
         let waker = || {
             while wake(one, 1) + wake(other, 1) == 0 {
                 thread::yield_now();
@@ -375,9 +301,7 @@ fn in_order() {
     check(|| {
         let words = words::<2>();
         let (first, waiter) = party(true, || wait_until(&words[0], 0, SOON).is_ok());
-        while first.departed.load(SeqCst) == 0 {
-            thread::yield_now();
-        }
+        until_it_waits(first);
         let list = move || [Wait::new(&words[1], 0), Wait::new(&words[0], 0)];
         let (_, second) = party(false, move || wait_multiple_until(&list(), SOON).is_ok());
         let woken = task_less(|| wake(&words[0], 1));
@@ -394,9 +318,7 @@ fn a_set_takes_turns() {
     check(|| {
         let words = words::<2>();
         let stands = |task: &Task| {
-            while task.departed.load(SeqCst) == 0 {
-                thread::yield_now();
-            }
+            until_it_waits(task);
         };
         let set = party(true, || {
             let mut set: WaitSet<'_> = words.iter().map(|word| Wait::new(word, 0)).collect();

@@ -1,5 +1,6 @@
 //! Idle servers.
 
+use crate::parties::join_all;
 use crate::rt::idle::idle;
 use crate::rt::run::turns;
 use crate::rt::runtime::RuntimeState;
@@ -37,9 +38,7 @@ fn serve(shared: &'static RuntimeState) -> Vec<thread::JoinHandle<()>> {
 
 fn end(shared: &'static RuntimeState, servers: Vec<thread::JoinHandle<()>>) {
     shared.end();
-    servers
-        .into_iter()
-        .for_each(|server| server.join().unwrap());
+    join_all(servers);
 }
 
 /// This many threads make a worker ready each; each is run, though nothing else wakes a server.
@@ -50,9 +49,7 @@ fn all_are_run(servers: usize, pushers: usize, together: usize, has_sources: boo
         .map(|_| thread::spawn(|| shared.push()))
         .collect();
     let count = pushers.len();
-    pushers
-        .into_iter()
-        .for_each(|pusher| pusher.join().unwrap());
+    join_all(pushers);
     shared.wait_for(count);
     end(shared, running);
 }

@@ -2,13 +2,11 @@
 
 use crate::check;
 use crate::mutex::{Of, Room};
-use crate::rt::cancel;
-use crate::semaphore::{SOON, party};
+use crate::parties::{SOON, clock, deadline_if, ender, join_all, party, until_it_waits};
 use crate::sync::Semaphore;
 use crate::sync::event::Event;
 use crate::sync::objects::{Object, all};
 use lock_api::RawMutex as _;
-use shuttle::sync::atomic::Ordering::SeqCst;
 use shuttle::thread;
 
 fn pair(is_barging: bool) -> [&'static Semaphore; 2] {
@@ -47,10 +45,7 @@ fn through(is_barging: bool, is_worker: bool, waiters: u32) {
         })
         .1
     });
-    waiters
-        .into_iter()
-        .chain(givers)
-        .for_each(|party| party.join().unwrap());
+    join_all(waiters.into_iter().chain(givers));
     assert_eq!(saved(pair), [0, 0]);
 }
 
@@ -75,9 +70,7 @@ fn beside(is_barging: bool, is_worker: bool) {
         pair[1].release(1).unwrap();
     });
     pair[0].release(1).unwrap();
-    [joint, plain, giver]
-        .into_iter()
-        .for_each(|party| party.join().unwrap());
+    join_all([joint, plain, giver]);
     assert_eq!(saved(pair), [0, 0]);
 }
 
@@ -91,23 +84,14 @@ fn beside_a_plain_one() {
 /// All or nothing.
 fn revoked(is_worker: bool, by_deadline: bool) {
     let pair = pair(false);
-    let deadline = if by_deadline { SOON } else { u64::MAX };
+    let deadline = deadline_if(by_deadline);
     let (asked, hasty) = party(is_worker, move || {
         all(&[pair[0], pair[1]], deadline).is_ok()
     });
     let givers = pair.map(|semaphore| party(true, move || semaphore.release(1).unwrap()).1);
-    let end = thread::spawn(move || {
-        if by_deadline {
-            crate::kernel::advance(SOON)
-        } else {
-            cancel::ask(asked)
-        }
-    });
+    let end = ender(asked, by_deadline);
     let taken = hasty.join().unwrap();
-    givers
-        .into_iter()
-        .chain([end])
-        .for_each(|party| party.join().unwrap());
+    join_all(givers.into_iter().chain([end]));
     assert_eq!(saved(pair), if taken { [0, 0] } else { [1, 1] });
 }
 
@@ -132,9 +116,7 @@ fn nothing_is_withheld() {
             pair[1].release(1).unwrap();
         });
         pair[0].release(1).unwrap();
-        [joint, plain]
-            .into_iter()
-            .for_each(|party| party.join().unwrap());
+        join_all([joint, plain]);
         assert_eq!(saved(pair), [0, 0]);
     });
 }
@@ -147,11 +129,9 @@ fn who_goes_makes_way() {
         let event: &'static Event = Box::leak(Box::new(Event::manual(true)));
         let (_, large) = party(true, || semaphore.acquire_until(2, SOON).is_ok());
         let (_, joint) = party(true, || all(&[semaphore, event], u64::MAX).unwrap());
-        let clock = thread::spawn(|| crate::kernel::advance(SOON));
+        let clock = clock();
         assert!(!large.join().unwrap());
-        [joint, clock]
-            .into_iter()
-            .for_each(|party| party.join().unwrap());
+        join_all([joint, clock]);
         assert_eq!(semaphore.available(), 0);
     });
 }
@@ -163,9 +143,7 @@ fn a_pulse_counts() {
         let semaphore: &'static Semaphore = Box::leak(Box::new(Semaphore::new(0)));
         let event: &'static Event = Box::leak(Box::new(Event::manual(false)));
         let (task, joint) = party(true, || all(&[event, semaphore], SOON).is_ok());
-        while task.departed.load(SeqCst) == 0 {
-            thread::yield_now();
-        }
+        until_it_waits(task);
         let (_, giver) = party(true, || semaphore.release(1).unwrap());
         event.pulse();
         let was_there = semaphore.available() == 0;
@@ -202,7 +180,7 @@ fn forks(is_fair: bool, is_worker: bool) {
             .1
         })
         .collect();
-    parties.into_iter().for_each(|party| party.join().unwrap());
+    join_all(parties);
     assert!(forks.iter().all(|fork| !fork.mutex.is_locked()));
 }
 
@@ -223,9 +201,7 @@ fn closed() {
         });
         let (_, giver) = party(true, move || pair[0].release(1).unwrap());
         pair[1].close();
-        [joint, giver]
-            .into_iter()
-            .for_each(|party| party.join().unwrap());
+        join_all([joint, giver]);
         assert_eq!(saved(pair), [1, 0]);
     });
 }

@@ -2,6 +2,9 @@
 //! (shuttle). Beside them, under every interleaving of an x86-64 ([`tso`]), the few lines that
 //! stand on a membarrier, to which shuttle is blind.
 //!
+//! What loom runs as well is in `tests/checked`: the scenarios, their parties, and what the sources
+//! find in place of the rest. It stands on [`checker`], which is each checker's own.
+//!
 //! `ci/models.sh` runs them, first with bugs planted in a copy of the sources: each has to be
 //! found. By hand:
 //!
@@ -17,6 +20,9 @@
 
 mod tso;
 
+#[cfg(shuttle)]
+#[allow(dead_code, reason = "as much as the shared parts want")]
+mod checker;
 #[cfg(shuttle)]
 mod condvar;
 #[cfg(shuttle)]
@@ -114,6 +120,9 @@ mod nt_objects;
 #[cfg(shuttle)]
 mod park;
 #[cfg(shuttle)]
+#[path = "../checked/parties.rs"]
+mod parties;
+#[cfg(shuttle)]
 mod per_server;
 #[cfg(shuttle)]
 mod rank;
@@ -122,49 +131,11 @@ mod rank;
     missing_docs,
     dead_code,
     unreachable_pub,
+    clippy::drop_non_drop,
     reason = "the sources are a part of the library, and not all of them is used here"
 )]
+#[path = "../checked/rt/mod.rs"]
 mod rt;
-#[cfg(shuttle)]
-#[allow(missing_docs, dead_code, unreachable_pub, reason = "as above")]
-#[path = "../../src/select"]
-mod select {
-    pub(crate) mod custom;
-    pub(crate) mod engine;
-    pub(crate) mod list;
-    pub(crate) mod operation;
-    pub(crate) mod order;
-    pub(crate) mod set;
-
-    /// The loop is used without it.
-    struct Select;
-
-    impl Select {
-        fn new() -> Select {
-            unreachable!()
-        }
-
-        fn wait(self, _: &mut [impl operation::Selectable]) -> usize {
-            unreachable!()
-        }
-
-        fn wait_deadline(
-            self,
-            _: &mut [impl operation::Selectable],
-            _: std::time::Instant,
-        ) -> Option<usize> {
-            unreachable!()
-        }
-
-        fn wait_timeout(
-            self,
-            _: &mut [impl operation::Selectable],
-            _: std::time::Duration,
-        ) -> Option<usize> {
-            unreachable!()
-        }
-    }
-}
 #[cfg(shuttle)]
 mod rwlock;
 #[cfg(shuttle)]
@@ -172,46 +143,11 @@ mod segment;
 #[cfg(shuttle)]
 mod semaphore;
 #[cfg(shuttle)]
-#[allow(
-    missing_docs,
-    dead_code,
-    unreachable_pub,
-    unused_imports,
-    reason = "as above"
-)]
-#[path = "../../src/sync"]
-mod sync {
-    pub(crate) mod any;
-    pub(crate) mod barrier;
-    pub(crate) mod condvar;
-    pub(crate) mod event;
-    pub(crate) mod gate;
-    pub(crate) mod joint;
-    pub(crate) mod mutex;
-    pub(crate) mod objects;
-    pub(crate) mod once;
-    pub(crate) mod rwlock;
-    pub(crate) mod semaphore;
-    pub(crate) mod wait_group;
-    pub(crate) use any::any;
-    pub(crate) use mutex::Mutex;
-    pub(crate) use semaphore::Semaphore;
-
-    shuttle::lazy_static! {
-        static ref JOINT_LOCK: crate::rt::spin::Spin<()> = crate::rt::spin::Spin::new(());
-    }
-
-    fn joint_lock() -> &'static crate::rt::spin::Spin<()> {
-        &JOINT_LOCK
-    }
-}
+mod servers;
 #[cfg(shuttle)]
 #[path = "set.rs"]
 mod sets;
 #[cfg(shuttle)]
-mod system;
-#[cfg(shuttle)]
-#[path = "../../src/tube"]
 #[allow(
     missing_docs,
     dead_code,
@@ -219,28 +155,11 @@ mod system;
     unused_imports,
     reason = "as above"
 )]
-mod tube {
-    pub(crate) mod back;
-    pub(crate) mod batch;
-    pub(crate) mod core;
-    pub(crate) mod ends;
-    pub(crate) mod error;
-    pub(crate) mod futures;
-    pub(crate) mod guards;
-    pub(crate) mod layout;
-    pub(crate) mod operation;
-    /// No thread looks first, so that there are more waits.
-    mod patience {
-        pub(super) fn back_off(_: &mut u32) {
-            crate::rt::sync::spin();
-        }
-
-        pub(super) fn look_while(_: impl Fn() -> bool, _: impl Fn() -> bool) {}
-    }
-    pub(crate) mod node;
-    pub(crate) mod slots;
-    pub(crate) mod waiting;
-}
+#[path = "../checked/sources.rs"]
+mod sources;
+#[cfg(shuttle)]
+#[path = "../checked/system.rs"]
+mod system;
 #[cfg(shuttle)]
 mod tubes;
 #[cfg(shuttle)]
@@ -252,7 +171,37 @@ extern crate self as rustix;
 #[cfg(shuttle)]
 extern crate self as umcg_core;
 #[cfg(shuttle)]
-pub use system::{asymmetric, io, raw, thread};
+use sources::{select, sync, tube};
+#[cfg(shuttle)]
+pub use system::io;
+
+/// For `umcg_core::asymmetric`. Fences are nothing to the checker; but a switch may come there.
+#[cfg(shuttle)]
+pub mod asymmetric {
+    /// As the library's.
+    pub fn light() {
+        shuttle::thread::yield_now();
+    }
+
+    /// As the library's.
+    pub fn heavy() {
+        shuttle::thread::yield_now();
+    }
+}
+
+/// For `umcg_core::raw`.
+#[cfg(shuttle)]
+pub mod raw {
+    /// A server's right to run workers, which a model does not need.
+    #[derive(Clone, Copy)]
+    pub struct Server;
+}
+
+/// For `rustix::thread`.
+#[cfg(shuttle)]
+pub mod thread {
+    pub use crate::system::{Timespec, futex};
+}
 
 /// Runs `test` under many schedules of two kinds: random ones, and those with few but well chosen
 /// preemptions (PCT).

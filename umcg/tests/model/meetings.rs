@@ -1,17 +1,17 @@
 //! Once-only initialisation, barriers, and groups of things to be done, on the protocol of waiting.
 
 use crate::check;
+use crate::checker::leak;
+use crate::parties::{SOON, clock, join_all, party};
 use crate::rt::cancel;
-use crate::semaphore::{SOON, party};
 use crate::sync::barrier::Barrier;
 use crate::sync::once::Once;
 use crate::sync::wait_group::WaitGroup;
 use shuttle::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use shuttle::thread;
 
-fn leak<T>(value: T) -> &'static T {
-    Box::leak(Box::new(value))
-}
+#[path = "../checked/once.rs"]
+mod checked;
 
 /// Some try, the first fails, and one is asked to end: it is done once, and never by two at a time.
 fn once(is_worker: bool) {
@@ -38,9 +38,7 @@ fn once(is_worker: bool) {
     failing.join().unwrap();
     assert_ne!(cut.join().unwrap(), Some(false));
     assert!(patient.join().unwrap());
-    [waiting, end]
-        .into_iter()
-        .for_each(|party| party.join().unwrap());
+    join_all([waiting, end]);
     assert!(once.is_completed() && done.load(SeqCst) == 1);
 }
 
@@ -63,7 +61,7 @@ fn barrier(is_worker: bool) {
     let patient: Vec<_> = (0..2)
         .map(|_| party(is_worker, || barrier.wait().is_leader()).1)
         .collect();
-    let clock = thread::spawn(|| crate::kernel::advance(SOON));
+    let clock = clock();
     let hasty = hasty.join().unwrap();
     // It was one of a pair: the other waits for another partner.
     let other = hasty.map(|_| party(true, || barrier.wait().is_leader()).1);
@@ -101,12 +99,8 @@ fn group(is_worker: bool) {
         })
         .1
     });
-    let clock = thread::spawn(|| crate::kernel::advance(SOON));
-    waiting
-        .into_iter()
-        .chain(doing)
-        .chain([clock])
-        .for_each(|party| party.join().unwrap());
+    let clock = clock();
+    join_all(waiting.into_iter().chain(doing).chain([clock]));
     assert_eq!(group.count(), 0);
 }
 

@@ -2,11 +2,12 @@
 //! true of one moment.
 
 use crate::check;
+use crate::checker::leak;
+use crate::parties::{join_all, party};
 use crate::select::engine::{self, Alternatives as _};
 use crate::select::operation::{Operation, OperationParts};
 use crate::select::order::LookOrder;
 use crate::select::set::Set;
-use crate::semaphore::party;
 use crate::sync::Semaphore;
 use crate::sync::any::try_acquire_any;
 use crate::sync::event::Event;
@@ -42,10 +43,6 @@ fn look<O: OperationParts>(operations: &Operations<O>) -> Option<usize> {
     engine::try_any(operations, LookOrder::in_turn(operations.len()))
 }
 
-fn leak<T>(value: T) -> &'static T {
-    Box::leak(Box::new(value))
-}
-
 /// One of two is set at every moment.
 fn never_nothing(looks: fn(&'static [Event; 2]) -> bool) {
     let events = leak([Event::manual(true), Event::manual(false)]);
@@ -58,9 +55,7 @@ fn never_nothing(looks: fn(&'static [Event; 2]) -> bool) {
         events[0].set();
         events[1].reset();
     });
-    [looks, moves]
-        .into_iter()
-        .for_each(|party| party.join().unwrap());
+    join_all([looks, moves]);
 }
 
 #[test]
@@ -91,9 +86,7 @@ fn the_lowest() {
             events[0].set();
             events[2].set();
         });
-        [waits, sets]
-            .into_iter()
-            .for_each(|party| party.join().unwrap());
+        join_all([waits, sets]);
         assert!(events[2].is_set());
     });
 }
@@ -120,7 +113,7 @@ fn none_is_lost(looks: fn(&'static [Semaphore; 2]) -> u32) {
     let gives =
         [0, 1].map(|index: usize| party(true, move || semaphores[index].release(1).unwrap()).1);
     let taken: u32 = looks.into_iter().map(|party| party.join().unwrap()).sum();
-    gives.into_iter().for_each(|party| party.join().unwrap());
+    join_all(gives);
     assert_eq!(
         taken + semaphores.iter().map(Semaphore::available).sum::<u32>(),
         2

@@ -4,9 +4,9 @@
 use crate::check;
 use crate::kernel::advance;
 use crate::nt::{Event, Handle, Mutex, NotOwner, Owned, Semaphore, Wait, WaitError, Woken};
+use crate::parties::{SOON, deadline_if, join_all, party};
 use crate::rt::cancel;
 use crate::rt::task::Task;
-use crate::semaphore::{SOON, party};
 use shuttle::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use shuttle::thread;
 use std::num::NonZeroU32;
@@ -114,10 +114,7 @@ fn through(is_worker: bool, anies: u32, alls: u32) {
         })
         .1
     });
-    parties
-        .into_iter()
-        .chain(givers)
-        .for_each(|party| party.join().unwrap());
+    join_all(parties.into_iter().chain(givers));
     assert_eq!(
         pair[0].count() + pair[1].count(),
         2 * each - 2 * alls - anies
@@ -199,7 +196,7 @@ fn a_pulse_and_the_rest() {
 fn revoked(is_worker: bool, is_all: bool, by_deadline: bool) {
     let (pair, bell) = (tickets([0, 0]), Event::auto(false));
     let (list, heard) = (handles(&pair), bell.clone());
-    let deadline = if by_deadline { SOON } else { u64::MAX };
+    let deadline = deadline_if(by_deadline);
     let (asked, waiter) = party(is_worker, move || {
         wait(&list, is_all, Some(&heard), 1, deadline)
     });

@@ -1,61 +1,21 @@
-//! Park and unpark.
+//! Park and unpark: deadlines, several kinds of signals, and requests to end.
 
 use crate::check;
+use crate::parties::join_all;
 use crate::rt::{cancel, park, task};
 use shuttle::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use shuttle::thread;
 use std::sync::Arc;
 
-const WHY: &&str = &"model";
-
-/// A party that waits until it was told `times` times, by that many threads, each of which tells
-/// and then unparks. Nothing else ends its wait, so a lost wake-up is a deadlock.
-fn told(times: u32, is_worker: bool, with_deadline: bool) {
-    let count = Arc::new(AtomicU32::new(0));
-    let waiter = task::make(is_worker);
-    let tellers: Vec<_> = (0..times)
-        .map(|_| {
-            let count = count.clone();
-            thread::spawn(move || {
-                count.fetch_add(1, SeqCst);
-                park::wake(waiter);
-            })
-        })
-        .collect();
-    let clock = with_deadline.then(|| thread::spawn(|| crate::kernel::advance(10)));
-    let waiting = thread::spawn(move || {
-        task::enter(waiter);
-        if with_deadline {
-            park::park_until(WHY, 10);
-        }
-        while count.load(SeqCst) < times {
-            park::park_for(WHY);
-        }
-    });
-    tellers
-        .into_iter()
-        .for_each(|teller| teller.join().unwrap());
-    waiting.join().unwrap();
-    clock.into_iter().for_each(|clock| clock.join().unwrap());
-}
+#[path = "../checked/park.rs"]
+mod checked;
+use checked::{WHY, told};
 
 #[test]
-fn a_worker_loses_no_wakeup() {
-    check(|| told(1, true, false));
-    check(|| told(3, true, false));
-}
-
-#[test]
-fn a_deadline_loses_no_wakeup() {
-    check(|| told(2, true, true));
-    check(|| told(1, false, true));
-    check(|| told(2, false, true));
-}
-
-#[test]
-fn a_thread_loses_no_wakeup() {
-    check(|| told(1, false, false));
-    check(|| told(3, false, false));
+fn a_deadline_loses_no_unpark() {
+    check(|| told(true, true, 2, 1));
+    check(|| told(false, true, 1, 1));
+    check(|| told(false, true, 2, 1));
 }
 
 /// A deadline without an earlier unpark ends the wait, of a worker by its timer, of a thread by the
@@ -126,9 +86,7 @@ fn two_take_turns() {
                 }
             })
         });
-        threads
-            .into_iter()
-            .for_each(|thread| thread.join().unwrap());
+        join_all(threads);
     });
 }
 
@@ -142,7 +100,7 @@ fn who_is_asked_to_end_hears_of_it() {
         let stale = thread::spawn(move || park::wake(waiter));
         let waiting = thread::spawn(move || {
             task::enter(waiter);
-            while !waiter.noticed.load(SeqCst) {
+            while !waiter.noticed.get() {
                 park::park_for(WHY);
             }
         });

@@ -1,6 +1,7 @@
 //! Preemption by rank.
 
 use crate::check;
+use crate::parties::join_all;
 use crate::rt::here::Here;
 use crate::rt::rank::{NOBODY, Post, Ranked, call, choose};
 use shuttle::rand::Rng;
@@ -257,15 +258,11 @@ fn the_urgent_run(servers: usize, lost: u32, first: &[Worker], pushers: &[&[Work
         world.state().ends[0] = true;
         world.changed.notify_all();
     }
-    pushing
-        .into_iter()
-        .for_each(|pusher| pusher.join().unwrap());
+    join_all(pushing);
     world.settle();
     world.state().over = true;
     world.changed.notify_all();
-    running
-        .into_iter()
-        .for_each(|server| server.join().unwrap());
+    join_all(running);
 }
 
 #[test]

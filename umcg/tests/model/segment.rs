@@ -209,7 +209,7 @@ mod sources {
 
         /// Buries the dead processes.
         pub(crate) fn patrol(&self) {
-            self.0.patrol(&self.0.party().unwrap());
+            self.0.patrol(self.0.party().unwrap());
         }
 
         /// Whether a process is dead, and not buried.

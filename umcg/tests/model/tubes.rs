@@ -1,26 +1,27 @@
-//! Tubes: small and large messages, the several kinds of waiters, and the crossing of waits for one
-//! of many.
-//!
-//! A message is two words that are the same, copied one by one with others between: one that is
-//! overwritten, or read too early, is not the same any more.
+//! Tubes: orders of waiting, and the crossing of waits for one of many.
 
+#[path = "../checked/tubes.rs"]
+mod checked;
 mod futures;
 
 use crate::check;
-use crate::rt::task::{self, Task};
+use crate::parties::{
+    NEVER, SOON, clock, deadline_if, ender, join_all, party, until_it_waits, worker,
+};
+use crate::rt::wait;
 use crate::rt::wait::{Place, SelectQueue};
-use crate::rt::{cancel, wait};
 use crate::select::engine;
 use crate::select::operation::{Operation, OperationParts};
 use crate::select::order::LookOrder;
-use crate::tube::core::{Core, NO_MORE, TRY};
+use crate::tube::core::{NO_MORE, TRY};
 use crate::tube::ends::{self, Receiver, Sender};
 use crate::tube::error::SendError;
 use crate::tube::layout::Layout;
 use crate::tube::waiting::TransferError;
+use checked::{Halves, Message, Tube, make, receive, send, whole};
 use shuttle::sync::atomic::AtomicBool;
 use shuttle::sync::atomic::Ordering::SeqCst;
-use shuttle::thread::{self, JoinHandle};
+use shuttle::thread;
 use std::cell::Cell;
 use std::fmt::Debug;
 use std::future::Future;
@@ -28,166 +29,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-/// The deadline of those that have one.
-const SOON: u64 = 10;
-const NEVER: u64 = u64::MAX;
-
-type Message = [u64; 2];
-
-/// Two words, of a small message or of a large one.
-#[derive(Clone, Copy)]
-struct Halves {
-    is_large: bool,
-}
-
-// SAFETY: two words are copied.
-unsafe impl Layout for Halves {
-    fn memory(self, count: usize) -> Option<std::alloc::Layout> {
-        std::alloc::Layout::array::<Message>(count).ok()
-    }
-
-    fn size(self) -> usize {
-        size_of::<Message>()
-    }
-
-    fn is_large(self) -> bool {
-        self.is_large
-    }
-
-    unsafe fn copy(self, from: *const u8, to: *mut u8) {
-        let (from, to) = (from.cast::<u64>(), to.cast::<u64>());
-        // SAFETY: passed on.
-        unsafe { to.write(from.read()) };
-        thread::yield_now();
-        // SAFETY: passed on.
-        unsafe { to.add(1).write(from.add(1).read()) };
-    }
-}
-
-type Tube = Core<Halves>;
-
-fn make(is_large: bool, capacity: usize) -> &'static Tube {
-    Box::leak(Box::new(Core::new(Halves { is_large }, capacity).unwrap()))
-}
-
-fn send(tube: &Tube, number: u64, deadline: u64) -> Result<(), TransferError> {
-    let message: Message = [number; 2];
-    // SAFETY: a message.
-    unsafe { tube.send_until((&raw const message).cast(), deadline) }
-}
-
-fn receive(tube: &Tube, deadline: u64) -> Result<u64, TransferError> {
-    let mut message: Message = [0; 2];
-    // SAFETY: a place for one.
-    unsafe { tube.receive_until((&raw mut message).cast(), deadline) }?;
-    Ok(whole(message))
-}
-
-fn whole(message: Message) -> u64 {
-    assert_eq!(
-        message[0], message[1],
-        "a message that was not copied as a whole"
-    );
-    assert_ne!(message[0], 0, "a message that nobody sent");
-    message[0]
-}
-
 fn close(tube: &Tube) {
     wait::undisturbed(|served| tube.close(served));
 }
 
-/// A task of its own that does something with tubes.
-fn party<R: Send + 'static>(
-    is_worker: bool,
-    f: impl FnOnce() -> R + Send + 'static,
-) -> (&'static Task, JoinHandle<R>) {
-    let task = task::make(is_worker);
-    (
-        task,
-        thread::spawn(move || {
-            task::enter(task);
-            f()
-        }),
-    )
-}
-
-fn worker<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
-    party(true, f).1
-}
-
-/// Until it has left its server to wait.
-fn until_it_waits(task: &Task) {
-    while task.departed.load(SeqCst) == 0 {
-        thread::yield_now();
-    }
-}
-
-fn join_all<R>(parties: impl IntoIterator<Item = JoinHandle<R>>) -> Vec<R> {
-    parties
-        .into_iter()
-        .map(|party| party.join().unwrap())
-        .collect()
-}
-
-/// Every message comes out once, and those of one sender in their order.
-fn through(is_large: bool, capacity: usize, is_worker: bool, senders: u64, receivers: u64) {
-    const EACH: u64 = 2;
-    let tube = make(is_large, capacity);
-    let senders_: Vec<_> = (0..senders)
-        .map(|sender| {
-            party(is_worker, move || {
-                (1..=EACH).for_each(|n| send(tube, sender * 100 + n, NEVER).unwrap())
-            })
-            .1
-        })
-        .collect();
-    let share = (senders * EACH / receivers) as usize;
-    let takers: Vec<_> = (0..receivers)
-        .map(|_| {
-            worker(move || {
-                (0..share)
-                    .map(|_| receive(tube, NEVER).unwrap())
-                    .collect::<Vec<_>>()
-            })
-        })
-        .collect();
-    join_all(senders_);
-    let taken = join_all(takers);
-    for one in &taken {
-        for sender in 0..senders {
-            let own: Vec<_> = one
-                .iter()
-                .filter(|message| **message / 100 == sender)
-                .collect();
-            assert!(own.is_sorted(), "{taken:?}");
-        }
-    }
-    let mut all = taken.concat();
-    all.sort_unstable();
-    let sent: Vec<_> = (0..senders)
-        .flat_map(|sender| (1..=EACH).map(move |n| sender * 100 + n))
-        .collect();
-    assert_eq!(all, sent);
-    assert_eq!(tube.len(), 0);
-}
-
-#[test]
-fn all_messages_come_through() {
-    check(|| through(false, 1, true, 2, 2));
-    check(|| through(false, 2, false, 2, 1));
-    check(|| through(false, 0, true, 2, 2));
-    check(|| through(false, 0, false, 1, 2));
-}
-
-#[test]
-fn all_large_messages_come_through() {
-    check(|| through(true, 1, true, 2, 2));
-    check(|| through(true, 2, true, 2, 2));
-    check(|| through(true, 2, false, 3, 2));
-    check(|| through(true, 0, true, 2, 2));
-}
-
-/// The longest waiting sender is received first, by any receiver.
+/// The longest waiter is received first, by any receiver.
 fn in_the_order_of_waiting(is_large: bool, capacity: usize) {
     let tube = make(is_large, capacity);
     (1..=capacity as u64).for_each(|number| send(tube, number, SOON).unwrap());
@@ -230,10 +76,8 @@ fn nobody_is_overtaken(is_large: bool, capacity: usize) {
         send(tube, 7, NEVER).unwrap();
         let mut message: Message = [0; 2];
         // SAFETY: a place for one.
-        assert_eq!(
-            unsafe { tube.try_receive((&raw mut message).cast()) },
-            Err(TransferError::WouldBlock)
-        );
+        let received = unsafe { tube.try_receive((&raw mut message).cast()) };
+        assert_eq!(received, Err(TransferError::WouldBlock));
     });
     assert_eq!(receiver.join().unwrap(), 7);
 }
@@ -248,7 +92,7 @@ fn a_message_for_who_waits_is_not_taken_by_another() {
 /// A waiter whose time passes, or that is asked to end, has sent or taken nothing, or all.
 fn revoked(is_large: bool, capacity: usize, is_worker: bool, by_deadline: bool, is_sender: bool) {
     let tube = make(is_large, capacity);
-    let deadline = if by_deadline { SOON } else { NEVER };
+    let deadline = deadline_if(by_deadline);
     let (task, one) = party(is_worker, move || {
         if is_sender {
             send(tube, 9, deadline).map(|()| 9)
@@ -256,13 +100,7 @@ fn revoked(is_large: bool, capacity: usize, is_worker: bool, by_deadline: bool, 
             receive(tube, deadline)
         }
     });
-    let end = thread::spawn(move || {
-        if by_deadline {
-            crate::kernel::advance(SOON)
-        } else {
-            cancel::ask(task)
-        }
-    });
+    let end = ender(task, by_deadline);
     let other = worker(move || {
         if is_sender {
             receive(tube, 2 * SOON).ok()
@@ -373,9 +211,8 @@ fn reserved(is_large: bool, commits: bool) {
         .collect();
     assert_eq!(of_sender, [1, 2]);
     assert_eq!(tube.len(), 0);
-    assert_eq!(
+    assert!(
         on_a_task_of(move || tube.try_reserve().is_ok()),
-        true,
         "the room was not given back"
     );
 }
@@ -554,7 +391,7 @@ fn nobody_meets_itself() {
     check(|| {
         let tube = make(false, 0);
         let both = worker(move || first_of([to_receive(tube), to_send(tube, 1)], SOON));
-        let clock = thread::spawn(|| crate::kernel::advance(SOON));
+        let clock = clock();
         assert_eq!(both.join().unwrap(), None);
         clock.join().unwrap();
     });
@@ -585,7 +422,7 @@ fn one_of_many_is_revoked(capacity: usize, is_worker: bool) {
     .1;
     let senders =
         [0, 1].map(|n: usize| worker(move || send(tubes[n], n as u64 + 1, 2 * SOON).is_ok()));
-    let clock = thread::spawn(|| crate::kernel::advance(SOON));
+    let clock = clock();
     let taken = either.join().unwrap();
     clock.join().unwrap();
     let clock = thread::spawn(|| crate::kernel::advance(2 * SOON));

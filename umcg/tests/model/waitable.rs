@@ -1,16 +1,14 @@
 //! Objects of one's own: a waiter is told a hint, and no hint is missed.
 
 use crate::check;
-use crate::rt::cancel;
+use crate::parties::{deadline_if, ender, join_all, party};
 use crate::rt::wait::{Place, SelectQueue};
 use crate::select::custom::{Taking, Waitable, Waiters, taking};
 use crate::select::engine;
 use crate::select::operation::{Operation, OperationParts};
 use crate::select::order::LookOrder;
 use crate::select::set::Set;
-use crate::semaphore::{SOON, party};
 use shuttle::sync::atomic::{AtomicU32, Ordering::SeqCst};
-use shuttle::thread;
 
 /// A number of coins.
 struct Purse {
@@ -94,7 +92,7 @@ fn each_gets_one() {
         })
         .1;
         let parties: Vec<_> = takers.chain(givers).chain([borrower]).collect();
-        parties.into_iter().for_each(|party| party.join().unwrap());
+        join_all(parties);
         assert_eq!(left(purses), 0);
         assert!(
             purses.iter().all(|purse| !purse.waiters.notify_one()),
@@ -110,25 +108,15 @@ fn each_gets_one() {
 fn a_revoked_wait_loses_nothing() {
     fn revoked(by_deadline: bool) {
         let purses = purses();
-        let (asked, hasty) = party(true, move || {
-            take(purses, if by_deadline { SOON } else { u64::MAX })
-        });
+        let (asked, hasty) = party(true, move || take(purses, deadline_if(by_deadline)));
         let patient = party(true, || assert!(take(purses, u64::MAX))).1;
         let giver = party(true, || purses[1].put()).1;
-        let end = thread::spawn(move || {
-            if by_deadline {
-                crate::kernel::advance(SOON)
-            } else {
-                cancel::ask(asked)
-            }
-        });
+        let end = ender(asked, by_deadline);
         let is_taken = hasty.join().unwrap();
         if is_taken {
             purses[0].put();
         }
-        [patient, giver, end]
-            .into_iter()
-            .for_each(|party| party.join().unwrap());
+        join_all([patient, giver, end]);
         assert_eq!(left(purses), 0);
     }
     check(|| revoked(true));
@@ -150,10 +138,7 @@ fn a_set_takes_all() {
         let givers: Vec<_> = [0, 1, 0]
             .map(|index| party(true, move || purses[index].put()).1)
             .into();
-        givers
-            .into_iter()
-            .chain([taker.1])
-            .for_each(|party| party.join().unwrap());
+        join_all(givers.into_iter().chain([taker.1]));
         assert_eq!(left(purses), 0);
     });
 }
