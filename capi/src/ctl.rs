@@ -50,8 +50,8 @@ extern "C" fn umcg_blocking_begin() -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn umcg_blocking_end() -> c_int {
-    // A light worker comes from the storage of a helper thread back to that of a server: errno goes
-    // with it.
+    // A sharing worker comes from the storage of a helper thread back to that of a server: errno
+    // goes with it.
     let of_the_call = errno();
     let result = ctl::blocking_end();
     if result.is_ok() {

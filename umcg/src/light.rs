@@ -41,8 +41,8 @@ impl<'a> LightBuilder<'a> {
     /// [`Error::Stack`]: no memory for a stack, or no such size.
     ///
     /// # Safety
-    /// A light worker shares the thread-local storage of the kernel thread that runs it. It may be
-    /// on another kernel thread after each call that switches ([`wait`](crate::wait),
+    /// The worker shares the thread-local storage of the kernel thread that runs it. It may be on
+    /// another kernel thread after each call that switches ([`wait`](crate::wait),
     /// [`switch_to`](crate::switch_to), [`blocking`](crate::blocking), or preemption if that is
     /// on). So `f` keeps across such a call
     /// - no reference into thread-local storage (`LocalKey::with` around it, for one), and

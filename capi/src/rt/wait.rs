@@ -131,7 +131,7 @@ extern "C-unwind" fn umcg_blocking(
     struct BlockingScope;
     impl Drop for BlockingScope {
         fn drop(&mut self) {
-            // A light worker comes back from the storage of a helper thread: errno goes with it.
+            // A sharing worker comes back from the storage of a helper thread: errno goes with it.
             let of_the_call = errno();
             let _ = ctl::blocking_end();
             set_errno(of_the_call);

@@ -309,7 +309,7 @@ impl<'a> Builder<'a> {
         }
         let class = self.class(shared)?;
         let make = || match kind {
-            WorkerKind::Light => {
+            WorkerKind::Sharing => {
                 raw::Worker::carve_sharing(shared.group, class, &self.name, room, entry)
             }
             WorkerKind::Full => {

@@ -149,7 +149,7 @@ impl RuntimeHandle {
         R: Send + 'static,
     {
         // SAFETY: passed on.
-        unsafe { builder.make_outside(WorkerKind::Light, &self.0, f, None) }
+        unsafe { builder.make_outside(WorkerKind::Sharing, &self.0, f, None) }
     }
 
     /// A text on all its workers: name, state, and the place where each waiting worker stands.

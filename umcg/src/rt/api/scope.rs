@@ -136,7 +136,7 @@ impl<'scope> Scope<'scope, '_> {
         R: Send + 'scope,
     {
         // SAFETY: passed on.
-        unsafe { self.make(WorkerKind::Light, builder, f) }
+        unsafe { self.make(WorkerKind::Sharing, builder, f) }
     }
 
     /// Makes a worker in the scope, with thread-local storage of its own.

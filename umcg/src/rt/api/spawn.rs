@@ -44,7 +44,7 @@ impl Builder<'_> {
         R: Send + 'static,
     {
         // SAFETY: passed on.
-        unsafe { self.make(WorkerKind::Light, f) }
+        unsafe { self.make(WorkerKind::Sharing, f) }
     }
 
     /// # Safety

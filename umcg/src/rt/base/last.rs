@@ -16,7 +16,7 @@
 //! - U3: *each piece runs, whatever the others do.* Panics are caught. The first one goes on when
 //!   all pieces have run ([`Last`]). If the caller is unwinding already, its own panic is the one
 //!   that goes on.
-//! - U4: *nothing of ours waits while it unwinds.* A kernel thread counts its panics. A light
+//! - U4: *nothing of ours waits while it unwinds.* A kernel thread counts its panics. A sharing
 //!   worker that waited while unwinding would leave its panic in the count of the thread it left,
 //!   and would end it on a thread that counts none. So an operation that has to wait at the end of
 //!   an unwinding catches the panic first ([`after_unwinding`]).

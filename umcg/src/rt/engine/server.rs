@@ -69,7 +69,7 @@ pub struct ServerState {
     slot: Biased<ServerSlot>,
     /// How many workers in a row came from the slot.
     streak: Cell<u32>,
-    /// Workers that have ended, to be reused as they are: light ones, and full ones.
+    /// Workers that have ended, to be reused as they are: sharing ones, and full ones.
     spares: [Spares; 2],
     /// Workers that were made here, and workers that ended here. Read by other threads.
     pub(crate) spawned: AtomicU64,
@@ -235,7 +235,7 @@ impl ServerState {
     }
 
     pub(crate) fn discard_spares(&self) {
-        for kind in [WorkerKind::Light, WorkerKind::Full] {
+        for kind in [WorkerKind::Sharing, WorkerKind::Full] {
             while let Some(task) = self.take_spare(kind) {
                 // SAFETY: the list gave the right to it.
                 unsafe { task.worker().discard() };

@@ -104,10 +104,11 @@ pub(crate) const IS_FULL: u32 = 4;
 /// Flag: the worker is a pthread, and its packet lies on the heap.
 pub(crate) const IS_THREAD: u32 = 8;
 
-/// The kinds of workers.
+/// The kinds of a runtime's workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerKind {
-    Light,
+    /// A light worker without a block, which `spawn_light` makes.
+    Sharing,
     Full,
 }
 
