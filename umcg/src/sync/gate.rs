@@ -68,6 +68,12 @@ pub(crate) trait Policy {
         self.pass(word, want)
     }
 
+    /// Whether it shows at a glance that no caller passes now.
+    #[inline(always)]
+    fn has_nothing(&self, word: u64, want: usize) -> bool {
+        self.pass(word, want).is_none()
+    }
+
     /// Whether the waiter stands in front of all others.
     #[inline(always)]
     fn goes_first(&self, _want: usize) -> bool {
@@ -137,6 +143,12 @@ impl<P: Policy> Gate<P> {
             .take_while(word, |word| Some(self.policy.pass(word, want)?.0))
             .ok()?;
         Some(self.policy.pass(before, want)?.1)
+    }
+
+    /// [`Gate::try_pass`], out of line.
+    #[inline(never)]
+    fn pass_now(&self, want: usize) -> Option<usize> {
+        self.try_pass(want)
     }
 
     /// Waits until it passes. None when the deadline has passed first. Switches.
@@ -251,6 +263,12 @@ impl<P: Policy> Gate<P> {
         })
     }
 
+    /// The same, for a waiter that leaves others behind.
+    #[cold]
+    fn serve_behind(&self, word: u64, held: Option<&Held>, served: &mut ClaimedList) -> u64 {
+        self.serve(word, held, served)
+    }
+
     /// The same, with `admit` in place of the policy's.
     #[inline(always)]
     pub(crate) fn serve_by(
@@ -319,8 +337,10 @@ unsafe impl<P: Policy> Queued for Gate<P> {
     fn leave(&self, place: &Place, served: &mut ClaimedList) -> bool {
         let (mut word, held) = joint::lock_to_give(self);
         let has_left = self.places.remove(place);
-        word = if has_left && P::IN_ORDER {
-            self.serve(word, held.as_ref(), served)
+        word = if self.places.is_empty() {
+            word & !P::WAITERS
+        } else if has_left && P::IN_ORDER {
+            self.serve_behind(word, held.as_ref(), served)
         } else {
             self.noted(word)
         };
@@ -335,8 +355,13 @@ unsafe impl<P: Policy> Queued for Gate<P> {
 
 // SAFETY: as above.
 unsafe impl<P: Policy> SelectQueue for Gate<P> {
+    /// In a scan of many objects, those that cannot serve the caller cost no call.
+    #[inline]
     fn serve_now(&self, want: usize) -> Option<usize> {
-        self.try_pass(want)
+        if self.policy.has_nothing(self.word.load(), want) {
+            return None;
+        }
+        self.pass_now(want)
     }
 
     /// A waiter that waits for other things too is handed its turn, and does not try.

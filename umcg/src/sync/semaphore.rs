@@ -130,6 +130,11 @@ impl Policy for Wakeups {
     }
 
     #[inline(always)]
+    fn has_nothing(&self, word: u64, _: usize) -> bool {
+        word & (COUNT | CLOSED) == 0
+    }
+
+    #[inline(always)]
     fn hands_over(&self) -> bool {
         !self.is_barging
     }
@@ -211,8 +216,7 @@ impl Semaphore {
     /// wakeups.
     #[inline(always)]
     pub(super) fn try_among_others(&self) -> Result<(), TryAcquireError> {
-        let has_nothing = self.gate.word.load() & (COUNT | CLOSED) == 0;
-        if has_nothing {
+        if self.gate.policy.has_nothing(self.gate.word.load(), 1) {
             Err(TryAcquireError::Empty)
         } else {
             self.try_acquire()
