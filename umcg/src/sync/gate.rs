@@ -398,11 +398,16 @@ unsafe impl<P: Policy> Joint for Gate<P> {
     }
 
     fn is_there(&self, word: u64, want: usize, place: Option<&Place>) -> bool {
-        let is_its_turn =
-            || place.is_some_and(|place| !joint::plain_before(&self.places, Some(place)));
-        !self.policy.is_closed(word)
-            && (self.policy.pass(word, want).is_some()
-                || (is_its_turn() && self.policy.admit(word, want).is_some()))
+        if self.policy.is_closed(word) {
+            return false;
+        }
+        let Some(place) = place else {
+            return self.policy.pass(word, want).is_some();
+        };
+        // As the queue is served: a plain place that waits holds up those behind it.
+        let is_held_up =
+            P::IN_ORDER && word & P::WAITERS != 0 && joint::plain_before(&self.places, Some(place));
+        !is_held_up && self.policy.admit(word, want).is_some()
     }
 
     fn take(&self, word: u64, note: &Cell<usize>) -> u64 {

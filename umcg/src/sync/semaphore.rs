@@ -319,7 +319,7 @@ impl Semaphore {
                 claimed.place().note.set(NO_MORE);
                 served.push(claimed);
             }
-            self.gate.word.unlock(word);
+            self.gate.word.unlock(self.gate.noted(word));
         });
     }
 

@@ -239,6 +239,52 @@ fn who_gives_up_makes_way() {
     });
 }
 
+/// A plain waiter of a barging semaphore that wants more holds up a joint one behind it, whichever
+/// object is given last.
+#[test]
+fn a_barging_semaphore_is_served_in_order() {
+    for barging_last in [false, true] {
+        everywhere("held up", |place| {
+            let pair = Arc::new((Semaphore::barging(0), Semaphore::new(0)));
+            let inside = pair.clone();
+            let large = place.worker(move || inside.0.acquire_many(4));
+            until_waiting(&pair.0, 1);
+            let inside = pair.clone();
+            let joint = place.start(Sort::Thread, move || {
+                wait_all(&[&inside.0, &inside.1]).unwrap()
+            });
+            until_waiting(&pair.0, 2);
+            if barging_last {
+                pair.1.release(1).unwrap();
+                pair.0.release(2).unwrap();
+            } else {
+                pair.0.release(2).unwrap();
+                pair.1.release(1).unwrap();
+            }
+            assert_eq!(waiters(&pair.1), 1);
+            abort(large);
+            joint.join();
+            assert_eq!((pair.0.available(), pair.1.available()), (1, 0));
+        });
+    }
+}
+
+/// A closed semaphore does not say that it has waiters.
+#[test]
+fn no_waiters_are_left_by_a_close() {
+    everywhere("closed", |place| {
+        let semaphore = Arc::new(Semaphore::new(0));
+        let inside = semaphore.clone();
+        let waiter = place.start(Sort::Thread, move || {
+            assert_eq!(inside.acquire(), Err(Closed))
+        });
+        until_waiting(&*semaphore, 1);
+        semaphore.close();
+        waiter.join();
+        assert!(format!("{semaphore:?}").contains("has_waiters: false"));
+    });
+}
+
 /// A pulse is for a waiter that wants this and nothing else, or has all the rest.
 #[test]
 fn pulses() {
