@@ -1,0 +1,1 @@
+//! The library that `umcg run` loads into a program.

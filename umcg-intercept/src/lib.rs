@@ -1,0 +1,1 @@
+//! Leads the system calls of a running process to a hook.
