@@ -8,6 +8,7 @@
 pub mod compare;
 pub mod harness;
 pub mod rt;
+pub mod run;
 pub mod switch;
 pub mod sync;
 pub mod uth;
@@ -42,12 +43,17 @@ pub fn catalogue() -> Vec<About> {
         ours: rt::OURS,
         metrics: rt::metrics().collect(),
     };
+    let run = About {
+        name: "run",
+        ours: run::OURS,
+        metrics: run::METRICS.iter().collect(),
+    };
     let about = |bench: &&sync::Bench| About {
         name: bench.name,
         ours: sync::OURS,
         metrics: bench.metrics().collect(),
     };
-    [switch, uth, rt]
+    [switch, uth, rt, run]
         .into_iter()
         .chain(sync::BENCHES.iter().map(about))
         .collect()

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use umcg_benches::harness::{
     self, Choice, Graph, Pattern, Plan, Program, Report, Section, plot, table,
 };
-use umcg_benches::{rt, switch, sync, uth};
+use umcg_benches::{rt, run, switch, sync, uth};
 
 #[derive(Subcommand)]
 pub(crate) enum Bench {
@@ -33,6 +33,9 @@ pub(crate) enum Bench {
     /// The runtime beside tokio, may, Go, kernel threads and a C server
     #[command(after_help = metrics(rt::SECTIONS))]
     Rt(Parts),
+    /// Unmodified programs, native and under `umcg run`
+    #[command(after_help = metrics(run::SECTIONS))]
+    Run(Parts),
     /// Semaphores and mutexes: ours, the kernel's, the C library's, std's, parking_lot's, tokio's,
     /// Go's
     #[command(after_help = metrics(sync::SEM.sections))]
@@ -189,6 +192,16 @@ pub(crate) fn run(bench: Bench) -> Result<ExitCode> {
                 "",
             )?;
         }
+        Bench::Run(parts) => {
+            let (options, wanted) = parts.with_own(&["run"], run::OURS)?;
+            show(
+                || run::run(options.plan(), &wanted),
+                run::SECTIONS,
+                &[],
+                &options,
+                "",
+            )?;
+        }
         Bench::Sem(parts) => parts.run(&sync::SEM)?,
         Bench::Altsems(parts) => parts.run(&sync::ALTSEMS)?,
         Bench::Tube(parts) => parts.run(&sync::TUBE)?,
@@ -219,10 +232,19 @@ impl Parts {
         command: &str,
         ours: &'static [&'static str],
     ) -> Result<(Options, harness::Options)> {
+        self.with_own(&["bench", command], ours)
+    }
+
+    /// The same for other commands of this program.
+    fn with_own(
+        self,
+        arguments: &[&str],
+        ours: &'static [&'static str],
+    ) -> Result<(Options, harness::Options)> {
         let Parts { options, small } = self;
         let own = Program {
             file: std::env::current_exe()?,
-            arguments: vec!["bench".into(), command.into()],
+            arguments: arguments.iter().map(Into::into).collect(),
         };
         let choice = options.choice(ours);
         Ok((options, harness::Options { own, choice, small }))

@@ -1,4 +1,4 @@
-//! Four words of thread-local storage, and the only code of umcg that touches any.
+//! Five words of thread-local storage, and the only code of umcg that touches any.
 //!
 //! The compiler may compute the address of a thread-local once and use it again after a switch,
 //! when the flow may be on another kernel thread (llvm#98479). These accessors are assembly that
@@ -11,6 +11,7 @@
 //! | `TASK` | the server, thread worker or helper that this storage belongs to, or null; the low bits tell which |
 //! | `HOLD` | how many regions are open that preemption must not cut, because it would leave a lock or a pool of this storage half-way |
 //! | `ATTEMPT` | where the innermost call that a fault aborts keeps its stack pointer, or null |
+//! | `GUEST` | the state that the layer which intercepts system calls keeps for this thread, or null |
 
 use crate::arch;
 
@@ -39,7 +40,7 @@ pub fn set_task(task: *mut ()) {
 }
 
 /// The size of all the words together, in bytes.
-pub const BYTES: usize = 32;
+pub const BYTES: usize = 40;
 
 /// The words of a storage that no flow runs with yet.
 #[derive(Clone, Copy, Debug)]
@@ -76,9 +77,15 @@ impl Words {
         self.put(2, holds);
     }
 
+    /// As [`set_guest`].
+    #[inline(always)]
+    pub fn set_guest(self, guest: *mut ()) {
+        self.put(4, guest.expose_provenance());
+    }
+
     #[inline(always)]
     fn put(self, index: usize, value: usize) {
-        // SAFETY: by the contract of `of`, one of the four words.
+        // SAFETY: by the contract of `of`, one of the words.
         unsafe { self.0.wrapping_add(index).write(value) };
     }
 }
@@ -113,6 +120,18 @@ pub fn set_attempt(place: *mut ()) {
     core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
     arch::local_set::<3>(place);
     core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
+}
+
+/// The state that the layer which intercepts system calls keeps for this thread, or null.
+#[inline(always)]
+pub fn guest() -> *mut () {
+    arch::local_get::<4>()
+}
+
+/// Sets that state; null for none.
+#[inline(always)]
+pub fn set_guest(guest: *mut ()) {
+    arch::local_set::<4>(guest);
 }
 
 /// How many holds are open on this storage.

@@ -17,11 +17,13 @@ pub use base::granted::{Granted, granted};
 pub use base::uncancelled::Uncancelled;
 pub use os::fatal::{fatal, say};
 pub use os::{asymmetric, boundary, guarded};
+pub use crate::base::call::call;
+pub use crate::umcg::guest::GuestHead;
 pub use umcg_context as context;
 
 /// Forks, for the parts of the library that they concern.
 pub mod fork {
-    pub use crate::os::fork::Part;
+    pub use crate::os::fork::{Part, after, by_interception, prepare};
 }
 
 /// Handlers of signals.

@@ -1,7 +1,10 @@
 //! Servers and workers by reference: the base of the safe types of the crate `umcg`. Each function
 //! says what its caller must rule out. The types there do that by ownership.
 
+mod adopted;
+
 pub use crate::umcg::idle::EventKind;
+pub use adopted::{Adopted, Step, next_called};
 
 use crate::umcg::group;
 use crate::umcg::idle::{Hand, Node, WaitOutcome, state};
@@ -96,6 +99,7 @@ pub struct Server(&'static umcg::server::Server);
 
 /// A worker.
 #[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
 pub struct Worker(&'static umcg::worker::Worker);
 
 // SAFETY: a worker's descriptor is shared by design. The contracts of the functions say which

@@ -1,1 +1,79 @@
 //! Leads the system calls of a running process to a hook.
+//!
+//! [`install`] finds the `syscall` instructions in the code of every loaded object, and replaces
+//! each by a jump. The jump leads to the hook, a function of the layer above. The engine knows
+//! nothing of the meaning of a call.
+//!
+//! ```text
+//!   code of the program            trampoline, near the code        stub
+//!
+//!   mov $202, %eax    \            mov $202, %eax
+//!   syscall           /  jmp --->  rcx = next, r11 = site   --->    number hooked?
+//!   next: ...    <---------------------------------------------    no: syscall
+//!                                                                  yes: hook, then its answer
+//! ```
+//!
+//! Of the parts, `x86::image` finds objects, `unwind` their functions, `code` the sites, `entries`
+//! the jumps around, `window` the instructions to replace; `trampoline` and `patch` replace them.
+//!
+//! Invariants:
+//!
+//! - A site is patched only if nothing that could be found enters its window. All others stay as
+//!   they are, and are counted in the [`Report`].
+//! - The engine's own calls are [`raw_syscall`]s, and never hooked.
+//! - Nothing fails later: after [`install`] has returned, a call is hooked or passes.
+//!
+//! Rejected: preloaded symbols (they miss the C library's internal calls and inlined ones), and code
+//! at address zero, to which `call *%rax` in place of `syscall` leads (it hides null pointers, and
+//! overwrites the red zone).
+
+mod call;
+mod report;
+
+pub use call::{Call, Hook, Next};
+pub use report::{Counts, Error, Object, Report};
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod x86;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+pub use x86::{
+    engine::{forget, install, look_again, report},
+    extended::{extended_size, may_switch, restore_extended, save_extended},
+    stub::raw_syscall,
+    trap::{is_inside, on_trap},
+};
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+mod unsupported;
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+pub use unsupported::{forget, install, is_inside, look_again, on_trap, raw_syscall, report};
+
+/// What to hook, and where.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// The function that decides on calls.
+    pub hook: Hook,
+    /// For each number whether it is hooked: all but zero. Sites whose number is known not to be
+    /// are left as they are. `rt_sigreturn` never is.
+    pub is_hooked: &'static [u8; 512],
+    /// Objects to leave alone. The library that the engine is part of always is.
+    pub except: fn(&Object) -> bool,
+}
+
+/// What a look for new objects found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    /// How many sites were patched.
+    pub patched: usize,
+    /// An object is not mapped completely yet: look again when more has been mapped.
+    pub unfinished: bool,
+}
+
+/// Lets all calls pass, or leads them to the hook again. Affects the process, and everything that
+/// shares its memory.
+pub fn stand_aside(aside: bool) {
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    x86::stub::aside(aside);
+    #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+    let _ = aside;
+}

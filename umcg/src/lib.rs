@@ -61,6 +61,9 @@ pub mod futex;
     )
 )]
 pub mod io;
+#[cfg(all(feature = "intercept", target_arch = "x86_64"))]
+#[doc(hidden)] // for `umcg run`
+pub mod intercept;
 mod light;
 #[cfg(feature = "net")]
 pub mod net;

@@ -58,9 +58,9 @@ global_asm!(
     ".hidden umcg_local",
     ".globl umcg_local",
     ".type umcg_local,@object",
-    ".size umcg_local, 32",
+    ".size umcg_local, 40",
     "umcg_local:",
-    ".zero 32",
+    ".zero 40",
     ".popsection",
 );
 

@@ -37,6 +37,15 @@ function!("umcg_attempt":
     "b 2b",
 );
 
+// `umcg_call(number, six arguments)`: a system call that touches neither errno nor anything else in
+// thread-local storage, from a section of its own.
+function!("umcg_call":
+    "mov x8, x0", "mov x0, x1", "mov x1, x2", "mov x2, x3", "mov x3, x4", "mov x4, x5",
+    "mov x5, x6",
+    "svc #0",
+    "ret",
+);
+
 /// DWARF's number of the register in which `umcg_boundary` keeps its third argument: x19.
 pub(crate) const BOUNDARY_KEEPS: std::ffi::c_int = 19;
 

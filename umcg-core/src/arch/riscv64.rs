@@ -44,6 +44,15 @@ function!("umcg_attempt":
     "j 2b",
 );
 
+// `umcg_call(number, six arguments)`: a system call that touches neither errno nor anything else in
+// thread-local storage, from a section of its own.
+function!("umcg_call":
+    "mv t0, a0", "mv a0, a1", "mv a1, a2", "mv a2, a3", "mv a3, a4", "mv a4, a5", "mv a5, a6",
+    "mv a7, t0",
+    "ecall",
+    "ret",
+);
+
 /// DWARF's number of the register in which `umcg_boundary` keeps its third argument: s1.
 pub(crate) const BOUNDARY_KEEPS: std::ffi::c_int = 9;
 

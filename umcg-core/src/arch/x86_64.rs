@@ -29,6 +29,20 @@ function!("umcg_attempt":
     "jmp 2b",
 );
 
+// `umcg_call(number, six arguments)`: a system call that touches neither errno nor anything else in
+// thread-local storage, from a section of its own.
+function!("umcg_call":
+    "mov rax, rdi",
+    "mov rdi, rsi",
+    "mov rsi, rdx",
+    "mov rdx, rcx",
+    "mov r10, r8",
+    "mov r8, r9",
+    "mov r9, [rsp + 8]",
+    "syscall",
+    "ret",
+);
+
 /// DWARF's number of the register in which `umcg_boundary` keeps its third argument: rbx.
 pub(crate) const BOUNDARY_KEEPS: std::ffi::c_int = 3;
 

@@ -1,6 +1,7 @@
 //! The parts of the mechanism: links and tables of descriptors, deadlines, locks and futexes, and
 //! where descriptors lie. Knows nothing of threads' roles, and uses no module but its own.
 
+pub(crate) mod call;
 pub(crate) mod granted;
 pub(crate) mod link;
 pub(crate) mod page_offset;

@@ -67,8 +67,9 @@ impl Part {
     fn enter_slow(&'static self) -> Result<(), Errno> {
         static INSTALLED: Granted<()> = Granted::new();
         // SAFETY: the handlers are functions of ours that may run in any thread.
-        let install =
-            || granted(unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) });
+        let handlers =
+            || granted(unsafe { libc::pthread_atfork(Some(before_fork), Some(parent), Some(child)) });
+        let install = || if IS_INTERCEPTED.load(Relaxed) { Ok(()) } else { handlers() };
         INSTALLED
             .get_or_ask(install)
             .map_err(Errno::from_raw_os_error)?;
@@ -88,7 +89,16 @@ impl Part {
     }
 }
 
-unsafe extern "C" fn prepare() {
+/// The process's forks are intercepted: [`prepare`] and [`after`] are called around each, and not by
+/// the C library. Called before the first part is entered.
+pub fn by_interception() {
+    IS_INTERCEPTED.store(true, Relaxed);
+}
+
+static IS_INTERCEPTED: AtomicBool = AtomicBool::new(false);
+
+/// Called before a fork, by the thread that makes it.
+pub fn prepare() {
     FIRST.take();
     // SAFETY: just taken; this is another view of it, and is forgotten.
     let first = unsafe { FIRST.adopt() };
@@ -98,6 +108,19 @@ unsafe extern "C" fn prepare() {
         (part.before)();
         next = part.next.get();
     }
+}
+
+/// Called after a fork, on both sides.
+///
+/// # Safety
+/// [`prepare`] ran in this thread, or in the one that this thread is a copy of, once.
+pub unsafe fn after(in_child: bool) {
+    // SAFETY: passed on.
+    unsafe { go_back(in_child) };
+}
+
+unsafe extern "C" fn before_fork() {
+    prepare();
 }
 
 unsafe extern "C" fn parent() {

@@ -34,13 +34,13 @@ pub(crate) fn after_fault(pc: usize) -> Option<usize> {
         .map(|(_, failed)| failed.addr())
 }
 
-/// Stores `value` at an address that the caller of the library gave. Returns false if nothing can
+/// Stores `value` at an address that the caller of the library gave, which is aligned. Returns false if nothing can
 /// be written there.
 ///
 /// # Safety
-/// Either nothing is mapped writable at `to`, or the word there is the caller's to write. The
-/// handler of [`fault`](crate::fault) is installed.
-pub(crate) unsafe fn store(to: *mut u64, value: u64) -> bool {
+/// Either nothing is mapped writable at `to`, or the word there is the caller's to write.
+pub unsafe fn store(to: *mut u64, value: u64) -> bool {
+    fault::install();
     // SAFETY: by the contract. A fault in it is caught.
     unsafe { umcg_store(to, value) == 0 }
 }

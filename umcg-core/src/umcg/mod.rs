@@ -6,6 +6,8 @@
 //! | `idle` | the idle lists: events that wait for a server, servers that wait for an event, deadlines |
 //! | `worker`, `server` | the two parties, and the switches between them |
 //! | `thread` | workers that are pthreads, and their home threads |
+//! | `adopted` | threads that are workers without knowing it |
+//! | `guest` | the part of this crate in the state of a thread whose system calls are intercepted |
 //! | `light` | workers that are uths, with storage of their own or without |
 //! | `blocking` | the scope in which a worker may block; `helper`, the threads that light workers block on |
 //! | `role` | the caller's role |
@@ -47,8 +49,10 @@
 //! `Worker::leave_to` runs `publish` on the *new* worker's stack, and that posts WAIT for the old
 //! one, which by then is wholly saved. States, invariants, races and proof: docs/protocols/umcg.md.
 
+pub(crate) mod adopted;
 pub(crate) mod blocking;
 pub(crate) mod group;
+pub(crate) mod guest;
 pub(crate) mod helper;
 pub(crate) mod idle;
 pub(crate) mod light;

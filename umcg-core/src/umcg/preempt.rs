@@ -47,7 +47,7 @@ use super::idle::EventKind;
 use super::server::Server;
 use super::tick::{self, AGAIN_VALUE, SIGNAL, Tick, errno_place, look_again, look_in, now};
 use super::worker::{Carrier, Inside, PREEMPT_WANTED, Worker};
-use super::{CallerRole, Role, caller, is_apart, is_storage_of, role_beneath, role_held};
+use super::{CallerRole, Role, adopted, caller, guest, is_apart, is_storage_of, role_beneath, role_held};
 use crate::base::granted::Granted;
 use crate::os::guarded;
 use crate::os::signal::{self, Frame, callers};
@@ -169,7 +169,7 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
     let information = unsafe { &*information };
     let code = information.si_code;
     // A tick that interrupts this one must not move it.
-    let held = local::holds() != 0 || is_apart();
+    let held = local::holds() != 0 || is_apart() || guest::is_inside();
     let hold = Hold::begin();
     let (worker, server) = match role_beneath() {
         // A staying worker runs on its own thread while its server's thread sleeps. This may be the
@@ -213,7 +213,10 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
         return;
     }
     let known = callers::known();
-    if !held && !in_handler && !in_access && !callers::is_in_runtime(frame, stack_of(worker)) {
+    // An adopted thread waits for the locks of the C library as for any others.
+    let in_runtime =
+        || !adopted::is_adopted(worker) && callers::is_in_runtime(frame, stack_of(worker));
+    if !held && !in_handler && !in_access && !in_runtime() {
         std::mem::forget(hold); // the worker is inside now
         if preempt(Inside(worker), server, frame, known) {
             return;
@@ -302,6 +305,10 @@ fn preempt(inside: Inside, server: &'static Server, frame: &mut Frame, known: us
     let errno = unsafe { *errno_place() };
     let tid = server.tick.tid.load(Relaxed);
     signal::set_mask(frame.mask());
+    if adopted::is_adopted(worker) {
+        preempt_adopted(inside, server, frame, errno);
+        return true;
+    }
     let leaves =
         !finds_runtimes(&inside, server, known) || !callers::is_in_runtime(frame, stack_of(worker));
     if leaves {
@@ -318,4 +325,29 @@ fn preempt(inside: Inside, server: &'static Server, frame: &mut Frame, known: us
     }
     drop(inside);
     leaves
+}
+
+/// [`preempt`] for an adopted thread: any code of its may be cut. If a signal calls it home, it
+/// goes there: the kernel delivers the signal as soon as the handler returns.
+fn preempt_adopted(
+    inside: Inside,
+    server: &'static Server,
+    frame: &mut Frame,
+    errno: c_int,
+) {
+    let worker = inside.0;
+    let mask = if adopted::is_called(worker) {
+        adopted::go_home(inside, server);
+        adopted::note_open(worker);
+        adopted::opening_mask(worker)
+    } else {
+        // SAFETY: the caller is the worker, running, inside.
+        unsafe { worker.leave(server, EventKind::Preempt, None) };
+        let mask = signal::block(signal::only(SIGNAL));
+        drop(inside);
+        mask
+    };
+    // SAFETY: errno of the storage that this runs with, which is the worker's.
+    unsafe { *errno_place() = errno };
+    frame.adopt_thread(mask);
 }

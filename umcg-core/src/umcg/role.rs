@@ -129,6 +129,14 @@ pub(crate) fn is_storage_of(worker: &Worker) -> bool {
     local::task() as usize & !APART == (worker as *const Worker).addr() | WORKER
 }
 
+/// The thread worker whose storage the caller runs with.
+#[inline(always)]
+pub(crate) fn worker_of_storage() -> Option<&'static Worker> {
+    let word = local::task() as usize;
+    // SAFETY: as in `role`.
+    (word & TAG == WORKER).then(|| unsafe { &*((word & !TAG) as *const Worker) })
+}
+
 /// If the caller runs with the storage of a thread worker that can be away from home: the tid of
 /// its home, and the home's [`Takeover`].
 pub(crate) fn home_of_storage() -> Option<(u32, &'static Takeover)> {

@@ -19,7 +19,7 @@
 use super::group::Group;
 use super::idle::{EventKind, state};
 use super::worker::{Carrier, Home, Inside, Worker};
-use super::{Owner, Role, WORKERS, preempt, role, set_role, tick};
+use super::{Owner, Role, WORKERS, adopted, preempt, role, set_role, tick};
 use crate::base::page_offset;
 use crate::identity;
 use crate::identity::{credentials, rseq};
@@ -102,10 +102,37 @@ impl Drop for Reservation {
 /// Makes the calling pthread a worker, with the resources reserved for it. Returns when a server
 /// runs it. `interval` is the default interval of the preemption tick.
 pub(crate) fn register(
-    mut reserved: Reservation,
+    reserved: Reservation,
     group: &'static Group,
     id: u64,
     interval: u64,
+) -> Result<&'static Worker, Errno> {
+    let worker = prepare(reserved, group, id)?;
+    let Some(home) = &worker.home else {
+        return Err(Errno::INVAL);
+    };
+    if worker.carrier() == Carrier::Staying && start_ticks(home, interval).is_err() {
+        forget(worker);
+        leave_home(home);
+        SPARE.lock().push(worker);
+        return Err(Errno::NOMEM);
+    }
+    // BLOCKED until its WAKE is posted: a server that waits for it by its tid finds that event
+    // afterwards.
+    worker.node.set_state(state::BLOCKED);
+    set_role(Owner::Worker(worker));
+    let inside = Inside::enter(worker);
+    arrive(worker);
+    drop(inside);
+    Ok(worker)
+}
+
+/// Makes a descriptor for the calling pthread, of the resources reserved for it, and enters it
+/// under the thread's tid.
+pub(crate) fn prepare(
+    mut reserved: Reservation,
+    group: &'static Group,
+    id: u64,
 ) -> Result<&'static Worker, Errno> {
     let Some(worker) = reserved.worker.take() else {
         return Err(Errno::INVAL);
@@ -144,19 +171,13 @@ pub(crate) fn register(
         home.rseq_bytes
             .store(rseq::unregister(umcg_context::thread_pointer()), Relaxed);
     }
-    // BLOCKED until its WAKE is posted: a server that waits for it by its tid finds that event
-    // afterwards.
+    // Not runnable by its tid before it has posted an event.
     worker.node.set_state(state::BLOCKED);
-    let ticks = worker.carrier() != Carrier::Staying || start_ticks(home, interval).is_ok();
-    if !ticks || !WORKERS.set(tid, Some(worker)) {
+    if !WORKERS.set(tid, Some(worker)) {
         leave_home(home);
         SPARE.lock().push(worker);
         return Err(Errno::NOMEM);
     }
-    set_role(Owner::Worker(worker));
-    let inside = Inside::enter(worker);
-    arrive(worker);
-    drop(inside);
     Ok(worker)
 }
 
@@ -212,8 +233,12 @@ unsafe extern "C" fn home_loop(worker: *mut ()) -> ! {
         std::process::abort()
     };
     loop {
-        worker.post(EventKind::Wake, None);
-        worker.await_go();
+        if adopted::is_adopted(worker) {
+            adopted::see_off(worker, home);
+        } else {
+            worker.post(EventKind::Wake, None);
+            worker.await_go();
+        }
         // SAFETY: the server that posted `go` saw the worker leave for here, and no other thread
         // may resume it.
         unsafe { umcg_context::switch(home.context.get(), worker.context.get()) };
@@ -242,6 +267,15 @@ pub(crate) fn unregister(worker: &'static Worker) {
         leave_home(home);
     }
     release(worker);
+}
+
+/// Frees the descriptor of a worker that ends at home, and of whose end no server learns.
+pub(crate) fn retire(worker: &'static Worker) {
+    forget(worker);
+    if let Some(home) = &worker.home {
+        leave_home(home);
+    }
+    SPARE.lock().push(worker);
 }
 
 /// The child of a fork by a worker has one plain thread: its storage belongs to its kernel thread

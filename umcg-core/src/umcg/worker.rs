@@ -24,6 +24,7 @@
 //! Descriptors are recycled and never freed: a stale pointer finds the state word of the worker
 //! that uses the memory now.
 
+use super::adopted::{self, Adoption};
 use super::group::Group;
 use super::idle::{EventKind, Lists, Node, state};
 use super::server::{Server, Switch};
@@ -70,6 +71,8 @@ pub(crate) struct Home {
     pub(crate) base: AtomicUsize,
     /// Only for a staying worker, which runs on its own kernel thread.
     pub(crate) tick: tick::Tick,
+    /// Only for an adopted thread.
+    pub(crate) adoption: Adoption,
 }
 
 /// A kernel thread that light workers block on, as the workers see it.
@@ -143,6 +146,7 @@ impl Worker {
             low: AtomicUsize::new(0),
             base: AtomicUsize::new(0),
             tick: tick::Tick::new(),
+            adoption: Adoption::new(),
         };
         Self {
             node: Node::new(),
@@ -273,7 +277,11 @@ impl Worker {
     pub(crate) fn post_go(&self) {
         // ORDERING(go.1): Release, pairs with go.2.
         self.go.store(1, Release);
-        futex_wake(&self.go, 1);
+        if adopted::is_adopted(self) {
+            adopted::wake_home(self);
+        } else {
+            futex_wake(&self.go, 1);
+        }
     }
 
     /// Waits for [`post_go`](Worker::post_go). Touches no thread-local storage: a moving worker's

@@ -2,9 +2,8 @@
 //! and the kernel's EFAULT as an answer.
 
 use super::table::Requeued;
-use super::{Wait, WaitSet, set, shared, table};
+use super::{Wait, WaitSet, set, shared, word};
 use crate::rt::sync::AtomicU32;
-use crate::rt::wait;
 use rustix::io::Errno;
 
 pub use super::many::FutexEnd;
@@ -25,7 +24,7 @@ pub fn wait_set(set: &mut WaitSet<'_>, deadline: u64) -> FutexEnd {
 /// [`wake`](super::wake) of the word at this address, which is not looked at.
 #[inline]
 pub fn wake(address: usize, count: usize) -> usize {
-    wait::undisturbed(|served| table().wake(address, count, served))
+    word::wake_at(address, count)
 }
 
 /// [`shared::wake`].

@@ -8,6 +8,9 @@
 //!     `------------------------- revoked ------------'
 //! ```
 //!
+//! DOZING is a state beside STANDING, of a waiter that sleeps in the kernel on this word. A waker
+//! claims it, and wakes the word.
+//!
 //! Its places stay in the table from one wait to the next, so that a wait costs no lock a word: it
 //! arms, looks at the words, and stops. A waker of one of the words claims it under that word's
 //! lock, by one compare-and-swap of the state word here. While it is IDLE or CLAIMED its places are
@@ -24,13 +27,15 @@
 use crate::rt::spin::look_again;
 use crate::rt::sync::{AtomicU32, Ordering::*};
 use crate::rt::wait::{self, Claimed, ClaimedList, Place, Places, Queued, Single};
+use rustix::thread::futex::{self, Flags};
 
 const IDLE: u32 = 0;
 const ARMED: u32 = 1;
 const SITTING: u32 = 2;
 const STANDING: u32 = 3;
+const DOZING: u32 = 4;
 /// And the index above.
-const CLAIMED: u32 = 4;
+const CLAIMED: u32 = 5;
 
 /// The most words. Twice that is an index, too: see `shared`.
 pub(crate) const MOST: usize = 1_000_000_000;
@@ -46,8 +51,10 @@ unsafe impl Sync for Many {}
 
 /// The result of a claim.
 pub(crate) enum Claim {
-    /// It does not wait, or another party was first.
+    /// It does not wait.
     Failed,
+    /// Another party was first, and it has not waited since.
+    Second,
     /// It was ARMED, and will find the claim; or it stands, and is to be resumed.
     Served(Option<Claimed>),
 }
@@ -83,7 +90,7 @@ impl Many {
                     look_again(&mut looks);
                     continue;
                 }
-                ARMED | STANDING => CLAIMED + index,
+                ARMED | STANDING | DOZING => CLAIMED + index,
                 // Written as it is (M2).
                 other => other,
             };
@@ -101,6 +108,11 @@ impl Many {
             }
             return match word {
                 ARMED => Claim::Served(None),
+                DOZING => {
+                    // Under the lock, which keeps the word there. It is a rare waiter.
+                    let _ = futex::wake(&self.word, Flags::PRIVATE, 1);
+                    Claim::Served(None)
+                }
                 STANDING => {
                     let claimed = self.places.claim_first();
                     if let Some(claimed) = &claimed {
@@ -108,7 +120,8 @@ impl Many {
                     }
                     Claim::Served(claimed)
                 }
-                _ => Claim::Failed,
+                IDLE => Claim::Failed,
+                _ => Claim::Second,
             };
         }
     }
@@ -137,6 +150,35 @@ impl Many {
     /// deadline has passed first.
     pub(crate) fn wait(&self, reason: &'static &'static str, deadline: u64) -> Option<usize> {
         wait::one(self, reason, deadline, |single, _| self.stand(single))
+    }
+
+    /// The same for a wait that a cut ends: see [`wait::one_cuttable`].
+    #[cfg_attr(not(feature = "intercept"), allow(dead_code, reason = "for its waits"))]
+    pub(crate) fn wait_cuttable(
+        &self,
+        reason: &'static &'static str,
+        deadline: u64,
+    ) -> Option<usize> {
+        wait::one_cuttable(self, reason, deadline, |single, _| self.stand(single))
+    }
+
+    /// The caller, which has armed it, goes to sleep in the kernel, on the word that
+    /// [`dozing`](Many::dozing) names. The index, if it was claimed before.
+    #[cfg_attr(not(feature = "intercept"), allow(dead_code, reason = "for its waits"))]
+    pub(crate) fn doze(&self) -> Result<(), usize> {
+        self.step(ARMED, DOZING)
+    }
+
+    /// The caller has slept. The index, if it was claimed.
+    #[cfg_attr(not(feature = "intercept"), allow(dead_code, reason = "for its waits"))]
+    pub(crate) fn wake_up(&self) -> Result<(), usize> {
+        self.step(DOZING, IDLE)
+    }
+
+    /// The word of one that dozes, and its value.
+    #[cfg_attr(not(feature = "intercept"), allow(dead_code, reason = "for its waits"))]
+    pub(crate) fn dozing(&self) -> (*const AtomicU32, u32) {
+        (&self.word, DOZING)
     }
 
     #[inline(always)]

@@ -43,6 +43,9 @@
 
 #[doc(hidden)]
 pub mod ffi;
+#[cfg(feature = "intercept")]
+#[doc(hidden)]
+pub mod kernel;
 mod many;
 mod set;
 pub mod shared;

@@ -300,7 +300,7 @@ impl KernelWait {
         // SAFETY: there until `stop` returns.
         let many = unsafe { &*self.many };
         let is_told = wait::undisturbed(|served| match many.claim(told as u32) {
-            Claim::Failed => false,
+            Claim::Failed | Claim::Second => false,
             Claim::Served(claimed) => {
                 claimed.into_iter().for_each(|claimed| served.push(claimed));
                 true

@@ -1,7 +1,7 @@
 //! Waiting for one word.
 
 use super::table;
-use super::table::{Requeued, Stand, address};
+use super::table::{ALL, Requeued, Stand, address};
 use crate::error::texts;
 use crate::rt::sync::{AtomicU32, Ordering::Relaxed};
 use crate::rt::timed;
@@ -60,11 +60,11 @@ pub(crate) fn wait_until(word: &AtomicU32, expected: u32, deadline: u64) -> Resu
     if wait::look_first(|| (word.load(Relaxed) != expected).then_some(())).is_some() {
         return Err(WaitError::Changed);
     }
-    let stand = Stand::alone(address(word));
+    let stand = Stand::alone(address(word), ALL);
     let enter = |single: &mut Single<'_>, _: &mut ClaimedList| {
+        let is_expected = || word.load(Relaxed) == expected;
         // SAFETY: the waiter leaves the table before its frame ends.
-        let entered =
-            unsafe { table().enter_if(word, expected, &stand, |note| single.place(note)) };
+        let entered = unsafe { table().enter_if(is_expected, &stand, |note| single.place(note)) };
         (!entered).then_some(CHANGED)
     };
     match wait::one(&stand, REASON, deadline, enter) {
@@ -77,7 +77,16 @@ pub(crate) fn wait_until(word: &AtomicU32, expected: u32, deadline: u64) -> Resu
 /// Wakes up to `count` waiters of the word, in their order. Returns how many. Does not switch.
 #[inline]
 pub fn wake(word: &AtomicU32, count: usize) -> usize {
-    wait::undisturbed(|served| table().wake(address(word), count, served))
+    wake_at(address(word), count)
+}
+
+/// The same for the word at this address, which is not looked at.
+#[inline]
+pub(crate) fn wake_at(address: usize, count: usize) -> usize {
+    if table().is_idle(address) {
+        return 0;
+    }
+    wait::undisturbed(|served| table().wake(address, count, ALL, served))
 }
 
 /// Wakes up to `wake` waiters of the word `from`, and moves up to `others` more, which come after
@@ -85,10 +94,8 @@ pub fn wake(word: &AtomicU32, count: usize) -> usize {
 /// ([`wait_multiple`](super::wait_multiple)) is woken instead of moved, because the other word is
 /// not one of its own. Does not switch.
 pub fn requeue(from: &AtomicU32, to: &AtomicU32, wake: usize, others: usize) -> Requeued {
-    let done =
-        wait::undisturbed(|served| table().requeue((from, None), to, (wake, others), served));
     // Without a value to compare it is never refused.
-    done.unwrap_or_default()
+    requeue_if(from, to, || true, (wake, others)).unwrap_or_default()
 }
 
 /// Like [`requeue`], if the word `from` has this value: no waiter comes or goes between the look
@@ -103,8 +110,18 @@ pub fn cmp_requeue(
     wake: usize,
     others: usize,
 ) -> Result<Requeued, Changed> {
-    wait::undisturbed(|served| table().requeue((from, Some(expected)), to, (wake, others), served))
-        .ok_or(Changed)
+    let is_expected = || from.load(Relaxed) == expected;
+    requeue_if(from, to, is_expected, (wake, others)).ok_or(Changed)
+}
+
+fn requeue_if(
+    from: &AtomicU32,
+    to: &AtomicU32,
+    is_expected: impl FnOnce() -> bool,
+    counts: (usize, usize),
+) -> Option<Requeued> {
+    let words = (address(from), address(to));
+    wait::undisturbed(|served| table().requeue(words, is_expected, counts, served))
 }
 
 // SAFETY: `leave` takes the lock of the bucket that the place is in.

@@ -107,6 +107,57 @@ pub(crate) mod tube {
 /// But for words that processes share.
 #[path = "../../src/futex"]
 pub(crate) mod futex {
+    pub(crate) mod kernel {
+        pub(crate) mod single;
+        pub(crate) mod vector;
+
+        /// Words that are there.
+        mod memory {
+            use crate::rt::sync::{AtomicU32, Ordering::*};
+
+            fn word(address: usize) -> &'static AtomicU32 {
+                let word: *const AtomicU32 = std::ptr::with_exposed_provenance(address);
+                // SAFETY: the words of a model live as long as it runs.
+                unsafe { &*word }
+            }
+
+            pub(crate) fn load(address: usize) -> Option<u32> {
+                Some(word(address).load(Relaxed))
+            }
+
+            pub(crate) fn update(address: usize, change: impl Fn(u32) -> u32) -> Option<u32> {
+                let word = word(address);
+                loop {
+                    let value = word.load(SeqCst);
+                    let changed = word.compare_exchange(value, change(value), SeqCst, Relaxed);
+                    if changed.is_ok() {
+                        return Some(value);
+                    }
+                }
+            }
+
+            pub(crate) fn may_be_there(_: usize) -> bool {
+                true
+            }
+
+            pub(crate) fn read<const WORDS: usize>(_: usize) -> Option<[u32; WORDS]> {
+                unreachable!("a model has no lists of the kernel's")
+            }
+
+            pub(crate) fn long(_: u32, _: u32) -> u64 {
+                unreachable!("a model has no lists of the kernel's")
+            }
+        }
+
+        mod doze {
+            use super::super::many::Many;
+            use super::vector::{End, Word};
+
+            pub(super) fn wait(_: &Many, _: &[Word], _: u64) -> End {
+                unreachable!("no word is shared")
+            }
+        }
+    }
     pub(crate) mod many;
     pub(crate) mod set;
     pub(crate) mod table;

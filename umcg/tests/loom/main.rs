@@ -49,6 +49,8 @@ pub mod error {
     pub(crate) mod texts;
     pub(crate) use texts::texts;
 }
+#[path = "../checked/futex_calls.rs"]
+mod futex_calls;
 #[path = "../checked/futex.rs"]
 mod futexes;
 mod locks;
@@ -77,6 +79,11 @@ pub use system::io;
 /// For `std::cell`.
 pub mod cell {
     pub(crate) use crate::checker::shim::cell::*;
+}
+
+/// For `umcg_core::raw`.
+pub mod raw {
+    pub(crate) use crate::rt::engine::guest::Worker;
 }
 
 /// For `rustix::thread`, and `std::thread`.

@@ -36,6 +36,8 @@ mod event;
 #[cfg(shuttle)]
 mod futex;
 #[cfg(shuttle)]
+mod futex_calls;
+#[cfg(shuttle)]
 mod idle;
 #[cfg(shuttle)]
 mod joint;
@@ -195,6 +197,8 @@ pub mod raw {
     /// A server's right to run workers, which a model does not need.
     #[derive(Clone, Copy)]
     pub struct Server;
+
+    pub(crate) use crate::rt::engine::guest::Worker;
 }
 
 /// For `rustix::thread`.

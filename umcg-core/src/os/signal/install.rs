@@ -1,5 +1,6 @@
 //! Installs handlers: all of the library's go through here.
 
+use crate::base::call::call;
 use rustix::io::Errno;
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -61,6 +62,24 @@ impl Action {
             flags: action.sa_flags,
             blocks,
         })
+    }
+
+    /// The handler as the kernel has it, without a look at thread-local storage; `SIG_DFL` if the
+    /// kernel does not tell.
+    pub(crate) fn ask_raw(signal: c_int) -> usize {
+        let mut raw = MaybeUninit::<Raw>::zeroed();
+        let arguments = [
+            signal as usize,
+            0,
+            raw.as_mut_ptr().expose_provenance(),
+            size_of::<u64>(),
+            0,
+            0,
+        ];
+        // SAFETY: reads the action into a `Raw`.
+        unsafe { call(libc::SYS_rt_sigaction, arguments) };
+        // SAFETY: written, or zeros, which are valid.
+        unsafe { raw.assume_init() }.handler
     }
 
     /// Whether the signal has a function.

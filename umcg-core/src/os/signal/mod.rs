@@ -14,8 +14,7 @@
 //! thread ([`Frame::adopt_thread`]). A handler on an alternate stack cannot be suspended at all, as
 //! the next one there begins on top of its frames ([`Frame::is_on_signal_stack`]).
 //!
-//! None of this touches thread-local storage except `errno`, and that only if a call fails that
-//! cannot fail.
+//! None of this touches thread-local storage.
 
 pub(crate) mod callers;
 mod frame;
@@ -30,6 +29,7 @@ pub use install::{HandlerFn, install};
 pub(crate) use program::Handler;
 pub(crate) use stack::{enlarge as enlarge_stack, ensure as ensure_stack};
 
+use crate::base::call::call;
 use std::ffi::c_int;
 
 /// Sets the kernel thread's signal mask, glibc's own signals included. Returns the one before.
@@ -65,17 +65,16 @@ pub fn without<R>(f: impl FnOnce() -> R) -> R {
 
 fn change_mask(how: c_int, signals: *const u64) -> u64 {
     let mut before = 0u64;
-    // SAFETY: null, or a signal set of 64 bits, and the kernel is told that size. It cannot fail,
-    // so errno is not written.
-    unsafe {
-        libc::syscall(
-            libc::SYS_rt_sigprocmask,
-            how,
-            signals,
-            &mut before,
-            size_of::<u64>(),
-        )
-    };
+    let arguments = [
+        how as usize,
+        signals.expose_provenance(),
+        (&raw mut before).expose_provenance(),
+        size_of::<u64>(),
+        0,
+        0,
+    ];
+    // SAFETY: null, or a signal set of 64 bits, and the kernel is told that size.
+    unsafe { call(libc::SYS_rt_sigprocmask, arguments) };
     before
 }
 

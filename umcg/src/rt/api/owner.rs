@@ -218,6 +218,12 @@ impl Runtime {
         Ok(())
     }
 
+    /// Its state.
+    #[cfg(feature = "intercept")]
+    pub(crate) fn state(&self) -> &RuntimeState {
+        &self.handle.0
+    }
+
     /// A handle of the runtime, which can be copied and passed on.
     pub fn handle(&self) -> RuntimeHandle {
         self.handle.clone()

@@ -64,6 +64,13 @@ impl<T> Spin<T> {
         SpinGuard(self)
     }
 
+    /// Whether it is free. The caller sees the writes of the last holder then.
+    #[inline(always)]
+    pub(crate) fn is_free(&self) -> bool {
+        // ORDERING(spin.1): as above.
+        self.word.load(Acquire) == FREE
+    }
+
     #[cold]
     fn lock_slow(&self) {
         let mut looks = 0;

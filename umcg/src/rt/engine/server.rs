@@ -312,6 +312,11 @@ impl Running {
         unsafe { &*self.local }
     }
 
+    /// The same, as the layer below has it.
+    pub(super) fn into_raw(self) -> raw::RunningWorker {
+        self.running
+    }
+
     /// Gives the processor to the next worker, or to the server if there is none. Then `step` is
     /// called with the right to run the caller. Returns when the caller is run again. Switches.
     #[inline(always)]

@@ -90,6 +90,8 @@ pub(crate) struct Task {
     pub(crate) departed: AtomicU32,
     pub(crate) asleep: AtomicU32,
     pub(crate) interrupted: AtomicBool,
+    /// See `cut`.
+    pub(crate) is_cut: AtomicBool,
     /// For a thread: how long it spins before it sleeps. See `wait`.
     pub(crate) patience: AtomicU32,
 }
@@ -155,6 +157,7 @@ impl Task {
             departed: AtomicU32::new(0),
             asleep: AtomicU32::new(0),
             interrupted: AtomicBool::new(false),
+            is_cut: AtomicBool::new(false),
             patience: AtomicU32::new(0),
         }
     }
@@ -196,6 +199,7 @@ impl Task {
         self.waits_at.store(null_mut(), Relaxed);
         self.reason.store(null_mut(), Relaxed);
         self.waiter.store(null_mut(), Relaxed);
+        self.is_cut.store(false, Relaxed);
         self.flags.store(flags, Relaxed);
     }
 

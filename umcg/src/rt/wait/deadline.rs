@@ -11,6 +11,7 @@
 use super::cancel;
 use crate::rt::base::clock::now;
 use crate::rt::base::wheel::TimerEntry;
+use crate::rt::engine::guest;
 use crate::rt::engine::runtime::RuntimeState;
 use crate::rt::engine::server;
 use crate::rt::engine::timers::Timers;
@@ -27,6 +28,9 @@ pub(super) const SCOPE: usize = 63;
 pub(super) const ALARM: usize = 63;
 
 const _: () = assert!(cancel::DEEPEST as usize + 2 <= ALARM && align_of::<Task>() > SCOPE);
+
+/// The server that keeps the deadlines of callers on no server.
+const SERVER_OUTSIDE: usize = 0;
 
 /// Takes back an armed deadline when dropped, also when unwinding.
 pub(crate) struct Armed<'a>(&'a Timers, NonNull<TimerEntry<usize>>, bool);
@@ -70,11 +74,10 @@ pub(crate) fn armed_outside(
     deadline: u64,
     f: impl FnOnce(),
 ) -> bool {
-    const SERVER: usize = 0;
     // That server may be asleep until a later deadline.
-    let look = || shared.wake_from_outside(Wake::Server(SERVER));
+    let look = || shared.wake_from_outside(Wake::Server(SERVER_OUTSIDE));
     armed_in(
-        &shared.servers[SERVER].timers,
+        &shared.servers[SERVER_OUTSIDE].timers,
         task,
         scope,
         deadline,
@@ -137,7 +140,9 @@ pub(crate) fn alarm(
 
 #[cold]
 fn alarm_slow(entry: &mut MaybeUninit<TimerEntry<usize>>, deadline: u64) -> Option<Armed<'_>> {
-    let running = server::running()?;
+    let Some(running) = server::running() else {
+        return alarm_at_home(entry, deadline);
+    };
     let timers = running.local().timers();
     let entry = NonNull::from(entry.write(TimerEntry::new(
         (running.task() as *const Task).addr() | ALARM,
@@ -146,5 +151,19 @@ fn alarm_slow(entry: &mut MaybeUninit<TimerEntry<usize>>, deadline: u64) -> Opti
     unsafe { timers.arm(entry, deadline) };
     // Not earlier, for the reason given in `armed`.
     drop(running);
+    Some(Armed(timers, entry, true))
+}
+
+/// The same for an adopted worker at home: the runtime's first server keeps the deadline.
+fn alarm_at_home(
+    entry: &mut MaybeUninit<TimerEntry<usize>>,
+    deadline: u64,
+) -> Option<Armed<'_>> {
+    let (shared, task) = guest::runtime_at_home(guest::at_home()?);
+    let timers = &shared.servers[SERVER_OUTSIDE].timers;
+    let entry = NonNull::from(entry.write(TimerEntry::new((task as *const Task).addr() | ALARM)));
+    // SAFETY: as in `alarm_slow`.
+    unsafe { timers.arm(entry, deadline) };
+    shared.wake_from_outside(Wake::Server(SERVER_OUTSIDE));
     Some(Armed(timers, entry, true))
 }

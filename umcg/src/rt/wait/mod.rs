@@ -7,6 +7,7 @@
 //! | `joined` | the word in which a worker's end is waited for |
 //! | `deadline`, `expire` | waits that end at a time |
 //! | `cancel`, `interrupt` | waits that are cut short |
+//! | `cut` | the same for the waits of foreign system calls, by signals |
 //! | `yielding` | giving way to others |
 //!
 //! Nothing waits but by parking, or in one kind of queue. Joining, sleeping, scopes, futures,
@@ -15,6 +16,11 @@
 //! deadlines and one for cancellation.
 
 pub(crate) mod cancel;
+#[cfg_attr(
+    not(feature = "intercept"),
+    allow(dead_code, reason = "for the waits of foreign system calls")
+)]
+pub(crate) mod cut;
 pub(crate) mod deadline;
 pub(crate) mod expire;
 pub(crate) mod interrupt;

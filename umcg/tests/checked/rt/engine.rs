@@ -1,5 +1,6 @@
 //! The engine: a worker that is ready is run at once.
 
+pub(crate) mod guest;
 #[cfg(shuttle)]
 #[path = "../../../src/rt/engine/poller.rs"]
 pub(crate) mod poller;

@@ -21,12 +21,15 @@ pub(crate) struct Task {
     pub(crate) departed: AtomicU32,
     pub(crate) asleep: AtomicU32,
     pub(crate) interrupted: AtomicBool,
+    pub(crate) is_cut: AtomicBool,
     pub(crate) patience: AtomicU32,
     /// Its own: that it was asked to end, and has seen it.
     pub(crate) noticed: Plain<bool>,
     /// Its own: it unwinds then, rather than to note it.
     pub(crate) unwinds: Plain<bool>,
     is_worker: bool,
+    /// Its own: a worker that no server runs, as it is at home.
+    is_at_home: Plain<bool>,
     /// How often its context was saved. A server that runs it reads that, which is a race with the
     /// saving if nothing orders the two: it is for the protocols to do that.
     context: Cell<u32>,
@@ -50,10 +53,12 @@ pub(crate) fn make(is_worker: bool) -> &'static Task {
         departed: AtomicU32::new(0),
         asleep: AtomicU32::new(0),
         interrupted: AtomicBool::new(false),
+        is_cut: AtomicBool::new(false),
         patience: AtomicU32::new(PATIENCE),
         noticed: Plain::new(false),
         unwinds: Plain::new(false),
         is_worker,
+        is_at_home: Plain::new(false),
         context: Cell::new(0),
         runs: Plain::new(true),
         thread: OnceCell::new(),
@@ -70,7 +75,20 @@ pub(crate) fn current() -> &'static Task {
 }
 
 pub(crate) fn current_worker() -> Option<&'static Task> {
-    CURRENT.with(Plain::get).filter(|task| task.is_worker)
+    CURRENT
+        .with(Plain::get)
+        .filter(|task| task.is_worker && !task.is_at_home.get())
+}
+
+pub(crate) fn current_at_home() -> Option<&'static Task> {
+    CURRENT
+        .with(Plain::get)
+        .filter(|task| task.is_at_home.get())
+}
+
+/// The calling party, a worker, is at home until it waits.
+pub(crate) fn be_at_home() {
+    current().is_at_home.set(true);
 }
 
 impl Task {
@@ -88,6 +106,20 @@ impl Task {
         self.runs.set(false);
         // SAFETY: it has just been taken off: that is the right to run it.
         step(unsafe { Runnable::new(self) });
+        while !self.runs.get() {
+            thread::park();
+        }
+    }
+
+    /// The same for one that leaves home, unless `step` says that it stays.
+    pub(crate) fn leave_home(&'static self, step: impl FnOnce() -> bool) {
+        self.context.set(self.context.get() + 1);
+        self.runs.set(false);
+        self.is_at_home.set(false);
+        if !step() {
+            self.is_at_home.set(true);
+            self.runs.set(true);
+        }
         while !self.runs.get() {
             thread::park();
         }

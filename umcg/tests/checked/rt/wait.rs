@@ -12,6 +12,8 @@ pub(crate) mod expire {
     }
 }
 
+#[path = "../../../src/rt/wait/cut.rs"]
+pub(crate) mod cut;
 #[path = "../../../src/rt/wait/park.rs"]
 pub(crate) mod park;
 #[path = "../../../src/rt/wait/queue/mod.rs"]

@@ -3,6 +3,7 @@
 
 use crate::rt::base::clock::now;
 use crate::rt::engine::server;
+use crate::rt::task;
 use crate::rt::wait::{self, park};
 use shuttle::sync::Mutex;
 use std::sync::Arc;
@@ -35,8 +36,9 @@ impl Drop for Alarm {
 
 /// A thread that revokes the caller's wait when its time has come.
 pub(crate) fn alarm(_: &mut std::mem::MaybeUninit<()>, deadline: u64) -> Option<Alarm> {
-    let running = server::running().filter(|_| deadline != u64::MAX)?;
-    let task = running.task();
+    let task = task::current_worker()
+        .or_else(task::current_at_home)
+        .filter(|_| deadline != u64::MAX)?;
     let armed = Arc::new(Mutex::new(true));
     let timer = armed.clone();
     shuttle::thread::spawn(move || {

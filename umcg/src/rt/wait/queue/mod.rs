@@ -47,9 +47,10 @@
 //! but each object needs a step, and a wait on many objects locks all of them on the stack of the
 //! flow that runs next.
 
-use super::{cancel, deadline};
+use super::{cancel, cut, deadline};
 use crate::rt::base::clock;
 use crate::rt::base::sync::{AtomicU32, Firm, Hold, Ordering::*, give_way, heavy, light, spin};
+use crate::rt::engine::guest;
 use crate::rt::engine::runtime;
 use crate::rt::engine::server::{self, ServerState};
 use crate::rt::scheduler::Why;
@@ -59,6 +60,7 @@ use kept::PASSED;
 use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
+use umcg_core::raw;
 
 mod called;
 mod kept;
@@ -68,6 +70,7 @@ mod thread;
 pub(crate) use kept::again;
 pub(crate) use places::{Claimed, ClaimedList, Place, Places};
 pub(crate) use thread::look_first;
+pub(super) use thread::rouse;
 
 /// In `Waiter::claim`, besides the index of a place + 1.
 const WAITING: u32 = 0;
@@ -76,6 +79,9 @@ const REVOKED: u32 = 1 << 30;
 /// In `Task::departed`: the worker's context is saved.
 const HERE: u32 = 0;
 const DEPARTED: u32 = 1;
+
+/// Whether there are waits that can be cut.
+const CUTS: bool = cfg!(any(feature = "intercept", shuttle, loom));
 
 /// How often a claimer checks that a worker has left before it lets other threads run.
 const LOOKS: u32 = 100;
@@ -129,7 +135,8 @@ pub unsafe trait SelectQueue: Queued {
 pub(crate) enum WaitEnd {
     /// Served at the place with this index; or it did not have to wait.
     Served(usize),
-    /// Not served: the deadline has passed, the worker is asked to end, or a look found nothing.
+    /// Not served: the deadline has passed, the worker is asked to end, the wait was cut, or a look
+    /// found nothing.
     Revoked,
 }
 
@@ -150,6 +157,8 @@ pub(crate) struct Waiter {
     kind: Cell<WaiterKind>,
     /// The worker may be asked to end: it is not unwinding already.
     may_be_cut: Cell<bool>,
+    /// A [`cut`] ends it, and cancellation does not.
+    is_cuttable: Cell<bool>,
     is_kept: bool,
     claim: AtomicU32,
     deadline: Cell<u64>,
@@ -217,6 +226,7 @@ impl Waiter {
             task: Cell::new(task),
             kind: Cell::new(WaiterKind::of(is_worker)),
             may_be_cut: Cell::new(!to_the_end && cancel::may_be_cut(task)),
+            is_cuttable: Cell::new(false),
             is_kept: false,
             claim: AtomicU32::new(WAITING),
             deadline: Cell::new(deadline),
@@ -263,10 +273,22 @@ impl Waiter {
         self.may_be_cut.get() && cancel::is_asked(self.task.get())
     }
 
+    /// Whether a [`cut`] has come for it.
+    #[inline(always)]
+    fn is_cut(&self) -> bool {
+        CUTS && self.is_cuttable.get() && cut::is_cut(self.task.get())
+    }
+
+    /// Whether others may revoke it: at a deadline, a thread revokes its wait itself.
+    #[inline(always)]
+    fn may_be_revoked(&self) -> bool {
+        (CUTS && self.is_cuttable.get()) || self.task.get().may_be_revoked()
+    }
+
     /// Whether there may be a reason to revoke it, so that a closer look is needed.
     #[inline(always)]
     fn may_have_reason(&self) -> bool {
-        self.is_asked() || self.deadline.get() != u64::MAX
+        self.is_asked() || self.deadline.get() != u64::MAX || self.is_cut()
     }
 
     /// Takes it out of its queue, if there is a reason. Called by the waiter itself, or by a
@@ -279,7 +301,7 @@ impl Waiter {
     #[inline]
     fn has_reason(&self) -> bool {
         let deadline = self.deadline.get();
-        self.is_asked() || (deadline != u64::MAX && clock::now() >= deadline)
+        self.is_asked() || self.is_cut() || (deadline != u64::MAX && clock::now() >= deadline)
     }
 
     #[cold]
@@ -327,11 +349,10 @@ impl Waiter {
     /// The same for a thread.
     #[inline]
     fn go_on_outside(&self) {
-        let task = self.task.get();
-        if task.may_be_revoked() {
+        if self.may_be_revoked() {
             self.go_on();
         } else {
-            task.waiter.store(null_mut(), Relaxed);
+            self.task.get().waiter.store(null_mut(), Relaxed);
         }
     }
 
@@ -355,6 +376,24 @@ fn departed(local: &ServerState, worker: Runnable) {
     }
     // ORDERING(departed.1): Release, pairs with departed.2.
     task.departed.store(DEPARTED, Release);
+}
+
+/// The same for an adopted worker that leaves home. False if it stays, as it was revoked.
+fn departed_from_home(worker: raw::Worker) -> bool {
+    let task = guest::task_of(worker);
+    // SAFETY: as in `departed`.
+    let waiter = unsafe { &*task.waiter.load(Relaxed).cast::<Waiter>() };
+    light();
+    // The storage is still the caller's: no party runs the worker before `departed` is set.
+    let mut served = ClaimedList::new();
+    if waiter.may_have_reason() && waiter.revoke(&mut served) {
+        served.resume(None);
+        return false;
+    }
+    guest::note_departure(task);
+    // ORDERING(departed.1): Release, pairs with departed.2.
+    task.departed.store(DEPARTED, Release);
+    true
 }
 
 #[cold]
@@ -422,6 +461,7 @@ pub(crate) struct Single<'a> {
     queued: *const dyn Queued,
     task: &'static Task,
     is_worker: bool,
+    is_cuttable: bool,
     deadline: u64,
 }
 
@@ -447,8 +487,9 @@ impl Single<'_> {
             self.task,
             self.is_worker,
             self.deadline,
-            to_the_end,
+            to_the_end || self.is_cuttable,
         ));
+        waiter.is_cuttable.set(self.is_cuttable);
         let place = self.place.write(Place::of(waiter, 1, note));
         waiter.single.set(Some((self.queued, place)));
         waiter.begin();
@@ -467,6 +508,34 @@ pub(crate) fn one<Q: Queued>(
     deadline: u64,
     enter: impl FnOnce(&mut Single<'_>, &mut ClaimedList) -> Option<usize>,
 ) -> Option<usize> {
+    let ended = one_or_revoked(queued, reason, deadline, false, enter);
+    if ended.is_none() {
+        cancel::checkpoint();
+    }
+    ended
+}
+
+/// As [`one`], for a wait that a [`cut`] ends, and cancellation does not: no point of cancellation.
+/// Returns none if the deadline has passed, or a cut has come.
+#[inline(always)]
+#[cfg_attr(not(feature = "intercept"), allow(dead_code, reason = "for its waits"))]
+pub(crate) fn one_cuttable<Q: Queued>(
+    queued: &Q,
+    reason: &'static &'static str,
+    deadline: u64,
+    enter: impl FnOnce(&mut Single<'_>, &mut ClaimedList) -> Option<usize>,
+) -> Option<usize> {
+    one_or_revoked(queued, reason, deadline, true, enter)
+}
+
+#[inline(always)]
+fn one_or_revoked<Q: Queued>(
+    queued: &Q,
+    reason: &'static &'static str,
+    deadline: u64,
+    is_cuttable: bool,
+    enter: impl FnOnce(&mut Single<'_>, &mut ClaimedList) -> Option<usize>,
+) -> Option<usize> {
     let mut entry = MaybeUninit::uninit();
     let alarm = deadline::alarm(&mut entry, deadline);
     let object: *const (dyn Queued + '_) = queued;
@@ -481,7 +550,8 @@ pub(crate) fn one<Q: Queued>(
         place: &mut place,
         queued: object,
         task,
-        is_worker: caller.0.is_some(),
+        is_worker: caller.is_worker(),
+        is_cuttable,
         deadline,
     };
     let looks = caller.announce(task, || queued.hands_over());
@@ -491,9 +561,8 @@ pub(crate) fn one<Q: Queued>(
     // SAFETY: `enter` has asked for the place, which made the waiter.
     let waiter = unsafe { waiter.assume_init_ref() };
     caller.stop(waiter, reason, looks);
+    drop(alarm);
     if waiter.end() == WaitEnd::Revoked {
-        drop(alarm);
-        cancel::checkpoint();
         return None;
     }
     // SAFETY: as above.
@@ -513,7 +582,7 @@ pub(crate) fn many(
     let mut entry = MaybeUninit::uninit();
     let alarm = deadline::alarm(&mut entry, deadline);
     let caller = Caller::new();
-    let waiter = Waiter::new(caller.task(), caller.0.is_some(), deadline, false);
+    let waiter = Waiter::new(caller.task(), caller.is_worker(), deadline, false);
     stand(caller, &waiter, reason, enter, leave);
     drop(alarm);
     let end = waiter.end();
@@ -565,6 +634,12 @@ impl Caller {
         Caller(server::running())
     }
 
+    /// Whether it waits as a worker: a server runs it, or it is an adopted worker at home.
+    #[inline(always)]
+    fn is_worker(&self) -> bool {
+        self.0.is_some() || guest::at_home().is_some()
+    }
+
     #[inline(always)]
     fn task(&self) -> &'static Task {
         match &self.0 {
@@ -593,7 +668,7 @@ impl Caller {
     /// count.
     #[inline(always)]
     fn announce(&self, task: &Task, hands_over: impl FnOnce() -> bool) -> u32 {
-        if self.0.is_some() {
+        if self.is_worker() {
             0
         } else {
             thread::announce(task, hands_over())
@@ -608,10 +683,17 @@ impl Caller {
                 running.suspend(departed);
                 waiter.go_on();
             }
-            None => {
-                waiter.sleep(looks);
-                waiter.go_on_outside();
-            }
+            None => match guest::at_home() {
+                Some(home) => {
+                    // SAFETY: the caller is that worker, and the step is one for leaving home.
+                    unsafe { home.leave(departed_from_home) };
+                    waiter.go_on();
+                }
+                None => {
+                    waiter.sleep(looks);
+                    waiter.go_on_outside();
+                }
+            },
         }
     }
 }

@@ -10,13 +10,13 @@
 //!   spin, or sleep on the word as a futex. The claimer has seen that, by the lock of the queue or
 //!   the claim.
 //! - T2: one claimer for each wait makes the word SERVED; after that the frame may be gone. The
-//!   thread changes the word only from AWAKE to ASLEEP, by compare-and-swap. So an ASLEEP word
-//!   stays ASLEEP, and a plain store makes it SERVED. The kernel compares the word before it puts
-//!   the thread to sleep.
+//!   thread changes the word only from AWAKE to ASLEEP, and back to look for a reason ([`rouse`]),
+//!   by compare-and-swap. So a plain store makes a word SERVED that was ASLEEP, whichever it is by
+//!   then. The kernel compares the word before it puts the thread to sleep.
 //! - T3: the kernel's wake-up may come in a later wait, or in that of another thread which has the
 //!   descriptor by then. It is spurious there, and the thread looks at the word again.
 
-use super::{Caller, Task, Waiter, give_way, light, spin, undisturbed};
+use super::{CUTS, Caller, Task, Waiter, give_way, light, spin, undisturbed};
 use crate::rt::base::clock;
 use crate::rt::base::sync::{Ordering::*, is_alone};
 use rustix::thread::futex::{self, Flags};
@@ -41,7 +41,7 @@ const WAITS: u32 = 1 << 16;
 /// Wakes a thread that was served.
 pub(super) fn wake(task: &Task) {
     let asleep = &task.asleep;
-    // An ASLEEP word is changed by no other thread.
+    // An ASLEEP word is made AWAKE at most, by the thread itself, which then is awake.
     let slept = asleep.load(Relaxed) == ASLEEP;
     // ORDERING(served.1): Release, pairs with served.2: the thread sees what was delivered. Its
     // frame may be gone from here on.
@@ -52,6 +52,15 @@ pub(super) fn wake(task: &Task) {
     if slept || asleep.swap(SERVED, Release) == ASLEEP {
         let _ = futex::wake(asleep, Flags::PRIVATE, 1);
     }
+}
+
+/// Makes the calling thread, in whose signal handler this is, look for a reason to end its wait, if
+/// it sleeps or is about to. It is AWAKE until it has looked.
+#[cfg_attr(not(feature = "intercept"), allow(dead_code, reason = "for its waits"))]
+pub(in super::super) fn rouse(task: &Task) {
+    let _ = task
+        .asleep
+        .compare_exchange(ASLEEP, AWAKE, Relaxed, Relaxed);
 }
 
 impl Waiter {
@@ -75,8 +84,9 @@ impl Waiter {
         }
         let until = clock::timespec(self.deadline.get());
         loop {
-            // The wait of a plain thread is revoked by others only within a `timeout`.
-            if task.may_be_revoked() {
+            // The wait of a plain thread is revoked by others only within a `timeout`, or if it can
+            // be cut.
+            if self.may_be_revoked() {
                 light();
             }
             if is_served() || (self.has_reason() && undisturbed(|served| self.take_away(served))) {
@@ -92,6 +102,9 @@ impl Waiter {
             if slept == Err(rustix::io::Errno::TIMEDOUT) {
                 // Served in the last moment, perhaps, but not yet told.
                 give_way();
+            } else if CUTS {
+                // Roused; otherwise the word stays as it is.
+                let _ = asleep.compare_exchange(AWAKE, ASLEEP, Relaxed, Relaxed);
             }
         }
     }
@@ -165,7 +178,7 @@ pub(crate) fn look_first<R>(found: impl FnMut() -> Option<R>) -> Option<R> {
         return None;
     }
     let caller = Caller::new();
-    if caller.0.is_some() {
+    if caller.is_worker() {
         return None;
     }
     let task = caller.task();

@@ -1,0 +1,169 @@
+//! Runs a program in several ways, and compares each with the first.
+
+use crate::process::{self, Outcome};
+use crate::program::{End, Program};
+use crate::settings::Settings;
+use std::ffi::OsString;
+use std::fmt::Write;
+use std::path::Path;
+
+/// A program that cannot do its checks here ends with this status.
+const SKIPPED: End = End::Status(77);
+
+/// A way to run a program: the words before its command.
+pub(crate) struct Way {
+    title: String,
+    prefix: Vec<OsString>,
+}
+
+impl Way {
+    pub(crate) fn native() -> Self {
+        Self {
+            title: "native".to_owned(),
+            prefix: Vec::new(),
+        }
+    }
+
+    /// Under `umcg run` with this many servers and more options.
+    pub(crate) fn umcg(servers: &str, options: &[String]) -> Self {
+        let words = [env!("CARGO_BIN_EXE_umcg"), "run", "--servers", servers];
+        let options = options.iter().map(String::as_str);
+        Self {
+            title: format!("servers {servers}"),
+            prefix: words
+                .into_iter()
+                .chain(options)
+                .chain(["--"])
+                .map(OsString::from)
+                .collect(),
+        }
+    }
+
+    /// As the planted program, with one of its faults.
+    pub(crate) fn planted(fault: &str) -> Self {
+        Self {
+            title: format!("planted {fault}"),
+            prefix: vec!["env".into(), format!("UMCG_PLANTED={fault}").into()],
+        }
+    }
+
+    fn command(&self, program: &Program) -> Vec<OsString> {
+        self.prefix
+            .iter()
+            .cloned()
+            .chain(program.command.iter().map(|word| word.into()))
+            .collect()
+    }
+}
+
+/// Runs the program in each way, as many rounds as the settings say. Returns a line with the times,
+/// or a description of the first failure.
+pub(crate) fn program(
+    program: &Program,
+    ways: &[Way],
+    folder: &Path,
+    settings: &Settings,
+) -> Result<String, String> {
+    let mut line = format!("{}:", program.name);
+    let name: String = program
+        .name
+        .chars()
+        .map(|letter| {
+            if letter.is_alphanumeric() {
+                letter
+            } else {
+                '_'
+            }
+        })
+        .collect();
+    let mut first: Option<Outcome> = None;
+    for (number, way) in ways.iter().enumerate() {
+        let mut longest = 0.0_f64;
+        for round in 0..settings.rounds {
+            let files = folder.join(format!("{name}_{number}"));
+            let command = way.command(program);
+            let outcome = process::run(&command, &program.environment, &files, settings.limit);
+            if number == 0 && outcome.end == Ok(SKIPPED) {
+                let reason = String::from_utf8_lossy(&outcome.output).into_owned();
+                return Ok(format!("SKIPPED: {}: {}", program.name, reason.trim()));
+            }
+            longest = longest.max(outcome.took.as_secs_f64());
+            if let Err(reason) = judge(program, first.as_ref(), &outcome, settings) {
+                let way = &way.title;
+                return Err(describe(program, way, round, &command, &reason, &outcome));
+            }
+            first.get_or_insert(outcome);
+        }
+        let _ = write!(line, " {} {longest:.2} s,", way.title);
+    }
+    line.pop();
+    Ok(line)
+}
+
+/// Whether a run is as it should be: as the program says, and as the first one was.
+fn judge(
+    program: &Program,
+    first: Option<&Outcome>,
+    outcome: &Outcome,
+    settings: &Settings,
+) -> Result<(), String> {
+    match &outcome.end {
+        Err(state) => {
+            let seconds = settings.limit.as_secs();
+            return Err(format!("took more than {seconds} s\n{state}"));
+        }
+        Ok(end) if *end != program.ends => return Err(end.to_string()),
+        Ok(_) => {}
+    }
+    if let Some(first) = first {
+        if let Some(difference) = difference(&first.output, &outcome.output) {
+            return Err(difference);
+        }
+    }
+    if !outcome.left.is_empty() {
+        return Err(format!("left behind: {}", outcome.left.join(", ")));
+    }
+    Ok(())
+}
+
+/// The first line that differs.
+fn difference(expected: &[u8], found: &[u8]) -> Option<String> {
+    if expected == found {
+        return None;
+    }
+    let expected = String::from_utf8_lossy(expected).into_owned();
+    let found = String::from_utf8_lossy(found).into_owned();
+    let mut expected = expected.split('\n');
+    let mut found = found.split('\n');
+    (1..).find_map(|number| {
+        let pair = (expected.next(), found.next());
+        (pair.0 != pair.1).then(|| {
+            format!(
+                "standard output differs in line {number}\n  natively: {}\n  here:     {}",
+                pair.0.unwrap_or_default(),
+                pair.1.unwrap_or_default()
+            )
+        })
+    })
+}
+
+fn describe(
+    program: &Program,
+    way: &str,
+    round: u32,
+    command: &[OsString],
+    reason: &str,
+    outcome: &Outcome,
+) -> String {
+    let mut text = format!("FAILED: {}, {way}, round {round}: {reason}\n", program.name);
+    let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+    let _ = writeln!(text, "  command: {}", words.join(" "));
+    for (name, bytes) in [("output", &outcome.output), ("errors", &outcome.errors)] {
+        let all = String::from_utf8_lossy(bytes);
+        let lines: Vec<&str> = all.lines().collect();
+        for line in &lines[lines.len().saturating_sub(15)..] {
+            let _ = writeln!(text, "  {name}: {line}");
+        }
+    }
+    text
+}

@@ -1,0 +1,137 @@
+//! Unmodified programs under `umcg run`: each ends, and prints, as it does natively.
+//!
+//! `programs/` holds ordinary programs in C, C++, Rust, Python and shell. Each checks itself, prints
+//! the same in every run, and takes less than half a second natively. The runner compiles each of
+//! them once, runs it natively and with one, two and four servers, and compares standard output and
+//! the way in which it ended. A run that takes too long is ended together with all processes that
+//! it started, and the state of their threads is part of the failure.
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `UMCG_RUN_PROGRAMS` | parts of names, separated by commas: only programs with one of them |
+//! | `UMCG_RUN_ROUNDS` | how many times each program runs in each way; 1 where not given |
+//! | `UMCG_RUN_SERVERS` | numbers of servers, separated by commas; `1,2,4` where not given |
+//! | `UMCG_RUN_OPTIONS` | more options for `umcg run`, separated by spaces |
+//! | `UMCG_RUN_JOBS` | how many programs run at a time; the number of CPUs where not given |
+//! | `UMCG_RUN_LIMIT` | seconds that a run may take; 20 where not given |
+//! | `UMCG_RUN_NATIVE` | run each program natively only: shows that the programs are sound |
+//! | `UMCG_RUN_GDB` | the state of a hung process has its backtraces, from gdb |
+//!
+//! Invariants:
+//!
+//! - A program that is not right natively is a failure of its own, never a reason to skip.
+//! - Nothing of a run is alive after it: a process that is left behind is a failure.
+//!
+//! Rejected: output through pipes. A process that is left behind would hold them open, and reading
+//! them would hang. Output goes to files.
+
+mod compare;
+mod compile;
+mod group;
+mod process;
+mod program;
+mod settings;
+
+use compare::Way;
+use settings::Settings;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Where sources are.
+fn sources(folder: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/run")
+        .join(folder)
+}
+
+/// Where compiled programs and the output of runs go.
+fn scratch(folder: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("run")
+        .join(folder);
+    std::fs::create_dir_all(&path).unwrap();
+    path
+}
+
+#[test]
+#[ignore = "ci/run.sh runs it, with the release build"]
+fn programs_run_as_they_do_natively() {
+    let settings = Settings::from_environment();
+    let ways = match settings.ways() {
+        Ok(ways) => ways,
+        Err(reason) => {
+            println!("SKIPPED: {reason}");
+            return;
+        }
+    };
+    let folder = scratch("programs");
+    let programs = program::all(&sources("programs"), |name| settings.chooses(name));
+    assert!(!programs.is_empty(), "no program has such a name");
+    let (programs, skipped) = compile::all(programs, &folder, settings.jobs);
+    for reason in skipped {
+        println!("SKIPPED: {reason}");
+    }
+    let next = AtomicUsize::new(0);
+    let failures = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..settings.jobs {
+            scope.spawn(|| {
+                while let Some(program) = programs.get(next.fetch_add(1, Relaxed)) {
+                    match compare::program(program, &ways, &folder, &settings) {
+                        Ok(line) => println!("{line}"),
+                        Err(failure) => {
+                            println!("{failure}");
+                            failures.lock().unwrap().push(program.name.clone());
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner().unwrap();
+    println!("{} programs, {} failed", programs.len(), failures.len());
+    assert!(failures.is_empty(), "failed: {}", failures.join(", "));
+}
+
+/// A comparison that cannot fail is worse than none.
+#[test]
+fn planted_faults_are_noticed() {
+    let mut settings = Settings::from_environment();
+    settings.limit = Duration::from_secs(2);
+    let folder = scratch("planted");
+    let programs = program::all(&sources("planted"), |_| true);
+    let (programs, skipped) = compile::all(programs, &folder, 1);
+    let [planted] = programs.as_slice() else {
+        println!("SKIPPED: {}", skipped.join(", "));
+        return;
+    };
+    let run = |fault: &str| {
+        let ways = [Way::native(), Way::planted(fault)];
+        compare::program(planted, &ways, &folder, &settings)
+    };
+    let sound = run("none");
+    assert!(sound.is_ok(), "{}", sound.unwrap_err());
+    for (fault, named) in [
+        ("differs", "standard output differs in line 2"),
+        ("shorter", "standard output differs in line 2"),
+        ("exits", "ended with status 9"),
+        ("crashes", "ended by SIGSEGV"),
+        ("hangs", "took more than 2 s"),
+        ("spins", "took more than 2 s"),
+        ("leaves", "left behind"),
+    ] {
+        let failure = run(fault).expect_err(fault);
+        assert!(failure.contains(named), "{fault}: {failure}");
+        if named.contains("took more") {
+            // The state of each thread, of the process and of its child.
+            assert!(failure.matches("thread ").count() >= 3, "{failure}");
+            assert!(failure.contains("the first line"), "{failure}");
+        }
+    }
+    let both = [Way::planted("exits"), Way::planted("exits")];
+    let failure = compare::program(planted, &both, &folder, &settings)
+        .expect_err("a program that fails in the same way each time");
+    assert!(failure.contains("ended with status 9"), "{failure}");
+}

@@ -1,0 +1,131 @@
+//! Adopted threads: pthreads that are workers without knowing it. They begin at home, and leave it
+//! only when they wait. Signals reach them wherever they are.
+//!
+//! At home a worker is *open*, and the kernel has its signal mask; or *closed*, and the kernel
+//! thread blocks all signals. It comes home closed. The caller opens by giving the kernel
+//! [`Adopted::opening_mask`] and calling [`Adopted::note_open`].
+
+use super::{Group, Reservation, RunningWorker, Worker};
+use crate::umcg::adopted;
+use rustix::io::Errno;
+
+/// An adopted worker, the caller.
+#[derive(Clone, Copy, Debug)]
+pub struct Adopted(&'static crate::umcg::worker::Worker);
+
+/// Called with a worker that has left home, on another stack, with the worker's storage: it touches
+/// no thread-local storage, and does not unwind. It returns true if it has given the right to run
+/// the worker to another party. Otherwise the worker goes on at home.
+pub type Step = fn(Worker) -> bool;
+
+impl Adopted {
+    /// Adopts the calling pthread, at home and open. `id` is as for any worker of the group.
+    ///
+    /// # Errors
+    /// `ENOSYS`: threads do not move here. `ENOMEM`: no memory or stack.
+    ///
+    /// # Safety
+    /// The caller has no role. Its end is announced by [`Adopted::end`].
+    pub unsafe fn adopt(group: Group, id: u64) -> Result<Adopted, Errno> {
+        adopted::adopt(Reservation::new()?.0, group.0, id).map(Adopted)
+    }
+
+    /// The caller, if it is an adopted worker at home.
+    #[inline]
+    pub fn at_home() -> Option<Adopted> {
+        adopted::at_home().map(Adopted)
+    }
+
+    /// The caller, if it is an adopted worker, at home or away.
+    #[inline(always)]
+    pub fn current() -> Option<Adopted> {
+        adopted::current().map(Adopted)
+    }
+
+    /// The worker.
+    #[inline]
+    pub fn worker(self) -> Worker {
+        Worker(self.0)
+    }
+
+    /// The tid of its home thread.
+    pub fn tid(self) -> u32 {
+        self.0.node.tid()
+    }
+
+    /// Leaves home: saves the caller's context, and calls `step`. Returns true when a server runs
+    /// the caller, or false if the step has declined; then the caller is at home, closed. Switches.
+    ///
+    /// # Safety
+    /// The caller is this worker, at home. `step` is as [`Step`] says.
+    #[inline]
+    pub unsafe fn leave(self, step: Step) -> bool {
+        // SAFETY: a worker and a reference to one are the same in memory.
+        let step = unsafe { std::mem::transmute::<Step, adopted::Step>(step) };
+        adopted::leave(self.0, step)
+    }
+
+    /// Lets the caller, which a server runs, go on at home, closed. Switches.
+    ///
+    /// # Safety
+    /// The caller has not switched since [`RunningWorker::here`], and is an adopted worker.
+    pub unsafe fn go_home(running: RunningWorker) {
+        adopted::go_home(running.inside, running.server);
+    }
+
+    /// Whether the caller is away, or at home and closed.
+    #[inline]
+    pub fn is_closed(self) -> bool {
+        adopted::is_closed(self.0)
+    }
+
+    /// Closes, if the caller is at home and open.
+    pub fn close(self) {
+        adopted::close(self.0);
+    }
+
+    /// The mask to give to the kernel at home.
+    pub fn opening_mask(self) -> u64 {
+        adopted::opening_mask(self.0)
+    }
+
+    /// The kernel has the mask.
+    pub fn note_open(self) {
+        adopted::note_open(self.0);
+    }
+
+    /// A handler of signals has closed. `mask` is the worker's mask.
+    pub fn note_closed(self, mask: u64) {
+        adopted::note_closed(self.0, mask);
+    }
+
+    /// The worker's signal mask, while it is closed.
+    pub fn mask(self) -> u64 {
+        adopted::mask(self.0)
+    }
+
+    /// Sets the worker's signal mask, while it is closed.
+    pub fn set_mask(self, mask: u64) {
+        adopted::set_mask(self.0, mask);
+    }
+
+    /// Whether a signal waits at home.
+    #[inline]
+    pub fn is_called(self) -> bool {
+        adopted::is_called(self.0)
+    }
+
+    /// Makes the caller, which is at home, a plain thread again.
+    ///
+    /// # Safety
+    /// The caller is this worker, and no queue has it.
+    pub unsafe fn end(self) {
+        adopted::end(self.0);
+    }
+}
+
+/// Waits for a worker that a signal calls home, and returns it. One thread of the process calls
+/// this.
+pub fn next_called() -> Worker {
+    Worker(adopted::next_called())
+}

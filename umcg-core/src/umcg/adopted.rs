@@ -1,0 +1,386 @@
+//! Adopted threads: pthreads of a program that knows nothing of servers, and whose system calls are
+//! intercepted.
+//!
+//! ```text
+//!                    leave: a step may let others run it
+//!   HOME, BLOCKED  ------------------------------------->  AWAY, HELD      parked, or on a server
+//!       ^  \______ the step declines: stays ___^                |
+//!       '-------------- go_home: its server lets it go ---------'
+//! ```
+//!
+//! An adopted thread differs from a thread that registers in three ways:
+//!
+//! - It begins at home, where it runs as natively as before, and it stays there after each trip
+//!   home. It leaves only when it waits ([`leave`]). Then its *step* is called by the loop at home,
+//!   once the context is saved. The step gives the right to run the worker to another party, or
+//!   declines; no event is posted.
+//! - No server learns of its end ([`end`]): it ends at home.
+//! - Signals find it. While the worker is away, its home thread waits for `go` and for the signals
+//!   that the worker does not block, both by `sigtimedwait`. So no handler runs at home meanwhile,
+//!   on storage that is in use elsewhere. A signal that comes is sent again to the home thread,
+//!   where it stays pending, and the worker is *called*: a courier ([`next_called`]) makes it go
+//!   home, and the kernel delivers the signal there.
+//!
+//! The worker's signal mask:
+//!
+//! - M1: at home, *open*: the kernel has it, besides [`GO`], which stays blocked.
+//! - M2: at home, *closed*: the kernel thread blocks everything but SIGSETXID, and `Home::mask` has
+//!   the worker's mask. A worker comes home closed. The layer above opens, at a place where a
+//!   handler may run and an unwinder pass.
+//! - M3: away: `Home::mask` has it. The home thread looks for other signals when it is told
+//!   ([`set_mask`]).
+//!
+//! Not chosen: handlers at home on a stack and storage of their own (they would run beside the
+//! worker), and re-sending by the handler that the signal interrupts (it needs storage to know
+//! where it is).
+
+use super::group::Group;
+use super::idle::{EventKind, state};
+use super::thread::{self, Reservation};
+use super::worker::{Carrier, Home, Inside, Worker};
+use super::{Owner, Role, role, set_role, worker_of_storage};
+use crate::base::call::call;
+use crate::base::link::Link;
+use crate::base::sync::{AtomicU32, futex_wait, futex_wake};
+use crate::os::signal::{self, Action};
+use rustix::io::Errno;
+use std::ffi::{c_int, c_long};
+use std::mem::MaybeUninit;
+use std::ptr::{from_ref, null_mut};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::*};
+use umcg_context::lock::Lock;
+
+/// Called by the loop at home, on its stack, with the worker's storage. So it touches no
+/// thread-local storage. True if it has given away the right to run the worker.
+pub(crate) type Step = fn(&'static Worker) -> bool;
+
+/// Wakes a home thread: a signal that programs do not use.
+pub(crate) const GO: c_int = libc::SIGSTKFLT;
+/// The signal by which glibc changes credentials in all threads. Its handler runs in any state.
+const SIGSETXID: c_int = 33;
+
+/// The part of a home that only adopted threads use.
+pub(crate) struct Adoption {
+    is_adopted: AtomicBool,
+    /// The [`Step`] with which the worker leaves.
+    step: AtomicPtr<()>,
+    /// M2. Belongs to the worker.
+    is_closed: AtomicBool,
+    /// A signal is pending at home, for which the worker has to go there.
+    is_called: AtomicBool,
+    /// The signals that the home thread looks for just now.
+    watched: AtomicU64,
+    /// The next in [`CALLED`], and whether it is there.
+    next: Link<Worker>,
+    is_listed: AtomicBool,
+}
+
+impl Adoption {
+    pub(crate) fn new() -> Adoption {
+        Adoption {
+            is_adopted: AtomicBool::new(false),
+            step: AtomicPtr::new(null_mut()),
+            is_closed: AtomicBool::new(false),
+            is_called: AtomicBool::new(false),
+            watched: AtomicU64::new(0),
+            next: Link::none(),
+            is_listed: AtomicBool::new(false),
+        }
+    }
+}
+
+/// Workers that were called, for the courier. The lock is a bare one: home threads take it.
+static CALLED: Lock<Link<Worker>> = Lock::new(Link::none());
+/// Counts the calls. The courier sleeps on it.
+static CALLS: AtomicU32 = AtomicU32::new(0);
+
+/// Whether the worker is an adopted thread.
+pub(crate) fn is_adopted(worker: &Worker) -> bool {
+    worker
+        .home
+        .as_ref()
+        .is_some_and(|home| home.adoption.is_adopted.load(Relaxed))
+}
+
+fn home(worker: &'static Worker) -> &'static Home {
+    match &worker.home {
+        Some(home) => home,
+        None => unreachable!("an adopted worker is a thread"),
+    }
+}
+
+/// Makes the calling pthread an adopted worker, at home and open. Its flow goes on as before.
+pub(crate) fn adopt(
+    reserved: Reservation,
+    group: &'static Group,
+    id: u64,
+) -> Result<&'static Worker, Errno> {
+    if thread::carrier() != Carrier::Moving {
+        return Err(Errno::NOSYS);
+    }
+    let worker = thread::prepare(reserved, group, id)?;
+    let adoption = &home(worker).adoption;
+    adoption.is_called.store(false, Relaxed);
+    adoption.is_closed.store(false, Relaxed);
+    adoption.is_adopted.store(true, Relaxed);
+    signal::block(signal::only(GO));
+    worker.node.set_state(state::BLOCKED);
+    set_role(Owner::Worker(worker));
+    Ok(worker)
+}
+
+/// The caller, if it is an adopted worker at home.
+pub(crate) fn at_home() -> Option<&'static Worker> {
+    match role() {
+        Role::Blocked(worker) if is_adopted(worker) => Some(worker),
+        _ => None,
+    }
+}
+
+/// The caller, if it is an adopted worker, at home or away.
+#[inline]
+pub(crate) fn current() -> Option<&'static Worker> {
+    worker_of_storage().filter(|worker| is_adopted(worker))
+}
+
+/// Leaves home: saves the caller's context, and calls `step`. Returns true when a server runs the
+/// worker, or false if the step has declined: then the worker is at home, closed.
+pub(crate) fn leave(worker: &'static Worker, step: Step) -> bool {
+    let home = home(worker);
+    close(worker);
+    home.adoption.step.store(step as *mut (), Relaxed);
+    let inside = Inside::enter(worker);
+    // Until a server runs it, it has no role but that of a worker away from servers.
+    worker.server.set(None);
+    worker.node.set_state(state::HELD);
+    // SAFETY: the loop at home is suspended, or new. It lets another party run this context only
+    // once it is saved.
+    unsafe { umcg_context::switch(worker.context.get(), home.context.get()) };
+    drop(inside);
+    !worker.is_blocked()
+}
+
+/// Called by the loop at home, once the worker's context is saved there: calls its step, and waits
+/// until the worker comes back.
+pub(crate) fn see_off(worker: &'static Worker, home: &'static Home) {
+    // SAFETY: `leave` has stored a `Step`, and came here.
+    let step = unsafe { std::mem::transmute::<*mut (), Step>(home.adoption.step.load(Relaxed)) };
+    let has_left = step(worker);
+    if has_left {
+        await_go(worker, home);
+    } else {
+        worker.node.set_state(state::BLOCKED);
+    }
+}
+
+/// Lets the worker, which a server runs, continue at home. It is closed there.
+pub(crate) fn go_home(inside: Inside, server: &'static super::server::Server) {
+    let worker = inside.0;
+    home(worker).adoption.is_closed.store(true, Relaxed);
+    // SAFETY: the caller is the worker, running, inside.
+    unsafe { worker.leave(server, EventKind::Block, None) };
+    home(worker).adoption.is_called.store(false, Relaxed);
+    drop(inside);
+}
+
+/// Makes the kernel thread block what M2 says. Called at home.
+pub(crate) fn close(worker: &'static Worker) {
+    let home = home(worker);
+    if home.adoption.is_closed.load(Relaxed) {
+        return;
+    }
+    let mask = signal::set_mask(!signal::only(SIGSETXID));
+    // A handler that ran just before has closed, and noted the mask.
+    if !home.adoption.is_closed.swap(true, Relaxed) {
+        home.mask.store(mask & !signal::only(GO), Relaxed);
+    }
+}
+
+/// Whether the worker, which is the caller, is away or at home and closed: then its mask is that of
+/// [`mask`].
+pub(crate) fn is_closed(worker: &'static Worker) -> bool {
+    !worker.is_blocked() || home(worker).adoption.is_closed.load(Relaxed)
+}
+
+/// The mask to open with: the kernel is to be given it, at home.
+pub(crate) fn opening_mask(worker: &'static Worker) -> u64 {
+    home(worker).mask.load(Relaxed) | signal::only(GO)
+}
+
+/// Notes that the kernel has been given the mask.
+pub(crate) fn note_open(worker: &'static Worker) {
+    home(worker).adoption.is_closed.store(false, Relaxed);
+}
+
+/// Notes that a handler of signals has closed, and that this is the worker's mask.
+pub(crate) fn note_closed(worker: &'static Worker, mask: u64) {
+    let home = home(worker);
+    // Once only: the mask of a closed worker is known.
+    if !home.adoption.is_closed.swap(true, Relaxed) {
+        home.mask.store(mask & !signal::only(GO), Relaxed);
+    }
+}
+
+/// The mask of a worker that is closed.
+pub(crate) fn mask(worker: &'static Worker) -> u64 {
+    home(worker).mask.load(Relaxed)
+}
+
+/// Sets the mask of the calling worker, which is closed. If it is away and its home does not look
+/// for one of the signals that it now wants, the home is told.
+pub(crate) fn set_mask(worker: &'static Worker, mask: u64) {
+    const UNBLOCKABLE: u64 = signal::only(libc::SIGKILL) | signal::only(libc::SIGSTOP);
+    let home = home(worker);
+    home.mask.store(mask & !UNBLOCKABLE, SeqCst);
+    if !worker.is_blocked() && wanted(home) & !home.adoption.watched.load(SeqCst) != 0 {
+        wake_home(worker);
+    }
+}
+
+/// Whether a signal waits at home for the worker, which is the caller.
+pub(crate) fn is_called(worker: &'static Worker) -> bool {
+    home(worker).adoption.is_called.load(Relaxed)
+}
+
+/// Makes the calling worker, which is at home, a plain thread again.
+pub(crate) fn end(worker: &'static Worker) {
+    set_role(Owner::Nobody);
+    home(worker).adoption.is_adopted.store(false, Relaxed);
+    worker.node.set_state(state::GONE);
+    thread::retire(worker);
+}
+
+/// The signals that end an absence of the worker.
+fn wanted(home: &Home) -> u64 {
+    !home.mask.load(SeqCst) & !signal::only(SIGSETXID) & !signal::only(GO)
+}
+
+pub(crate) fn wake_home(worker: &Worker) {
+    let arguments = [process(), worker.node.tid() as usize, GO as usize, 0, 0, 0];
+    // SAFETY: a signal to a thread that blocks it, or ended.
+    unsafe { call(libc::SYS_tgkill, arguments) };
+}
+
+fn process() -> usize {
+    // SAFETY: no arguments.
+    unsafe { call(libc::SYS_getpid, [0; 6]) as usize }
+}
+
+/// Waits at home for `go`. Calls the worker if a signal comes that it does not block.
+fn await_go(worker: &'static Worker, home: &'static Home) {
+    let adoption = &home.adoption;
+    loop {
+        // ORDERING(go.2): Acquire, pairs with go.1.
+        if worker.go.swap(0, Acquire) != 0 {
+            return adoption.watched.store(0, Relaxed);
+        }
+        let signals = if adoption.is_called.load(Relaxed) {
+            0
+        } else {
+            wanted(home)
+        };
+        adoption.watched.store(signals, SeqCst);
+        // `set_mask` stores the mask and loads `watched`.
+        let unseen = wanted(home) & !signals != 0 && !adoption.is_called.load(Relaxed);
+        if unseen {
+            continue;
+        }
+        let mut information = MaybeUninit::<libc::siginfo_t>::zeroed();
+        let signal = wait_for_signal(signals | signal::only(GO), &mut information);
+        if signal > 0 && signal != GO {
+            take(worker, home, signal, &information);
+        }
+    }
+}
+
+fn wait_for_signal(signals: u64, information: &mut MaybeUninit<libc::siginfo_t>) -> c_int {
+    let arguments = [
+        from_ref(&signals).expose_provenance(),
+        information.as_mut_ptr().expose_provenance(),
+        0,
+        size_of::<u64>(),
+        0,
+        0,
+    ];
+    // SAFETY: a set of 64 bits, and room for the information.
+    unsafe { call(libc::SYS_rt_sigtimedwait, arguments) as c_int }
+}
+
+/// A signal was taken off the queue at home, where it would have been delivered.
+fn take(
+    worker: &'static Worker,
+    home: &'static Home,
+    number: c_int,
+    information: &MaybeUninit<libc::siginfo_t>,
+) {
+    if is_ignored(number) {
+        return;
+    }
+    // SAFETY: the kernel has written it.
+    let code = unsafe { information.assume_init_ref() }.si_code;
+    let tid = worker.node.tid() as usize;
+    let pointer = information.as_ptr().expose_provenance();
+    let number_of = number as usize;
+    let is_blocked_now = wanted(home) & signal::only(number) == 0;
+    let again: (c_long, [usize; 6]) = if is_blocked_now && code != libc::SI_TKILL {
+        // Another thread of the process may want it.
+        let arguments = [process(), number_of, pointer, 0, 0, 0];
+        (libc::SYS_rt_sigqueueinfo, arguments)
+    } else {
+        let arguments = [process(), tid, number_of, pointer, 0, 0];
+        (libc::SYS_rt_tgsigqueueinfo, arguments)
+    };
+    // SAFETY: information that the kernel has given, sent on to this very process.
+    let sent = unsafe { call(again.0, again.1) };
+    if sent < 0 {
+        // The queue is full: at least the signal itself is kept.
+        // SAFETY: the calling thread.
+        unsafe { call(libc::SYS_tgkill, [process(), tid, number_of, 0, 0, 0]) };
+    }
+    if !is_blocked_now {
+        home.adoption.is_called.store(true, SeqCst);
+        enlist(worker, home);
+    }
+}
+
+/// Whether the signal's action is to do nothing.
+fn is_ignored(number: c_int) -> bool {
+    let ignored_by_default = [libc::SIGCHLD, libc::SIGURG, libc::SIGWINCH, libc::SIGCONT];
+    match Action::ask_raw(number) {
+        libc::SIG_IGN => true,
+        libc::SIG_DFL => ignored_by_default.contains(&number),
+        _ => false,
+    }
+}
+
+fn enlist(worker: &'static Worker, home: &'static Home) {
+    {
+        let first = CALLED.lock();
+        if home.adoption.is_listed.swap(true, Relaxed) {
+            return;
+        }
+        home.adoption.next.set(first.get());
+        first.set(Some(worker));
+    }
+    // ORDERING(calls.1): Release, pairs with calls.2.
+    CALLS.fetch_add(1, Release);
+    futex_wake(&CALLS, 1);
+}
+
+/// Waits for a worker that was called, and returns it. One thread calls this.
+pub(crate) fn next_called() -> &'static Worker {
+    loop {
+        // ORDERING(calls.2): Acquire, pairs with calls.1.
+        let calls = CALLS.load(Acquire);
+        {
+            let first = CALLED.lock();
+            if let Some(worker) = first.get() {
+                let adoption = &home(worker).adoption;
+                first.set(adoption.next.take());
+                adoption.is_listed.store(false, Relaxed);
+                return worker;
+            }
+        }
+        let _ = futex_wait(&CALLS, calls, u64::MAX);
+    }
+}

@@ -1,0 +1,23 @@
+//! Guests: threads whose system calls are intercepted.
+//!
+//! The layer that intercepts keeps a state for each, which a word of the thread's storage names.
+//! Its first field is for this crate: while the guest is *inside* that layer, its worker is not
+//! preempted.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use umcg_context::local;
+
+/// The head of a guest's state.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct GuestHead {
+    /// The guest is in the layer that intercepts. Written by the guest.
+    pub is_inside: AtomicBool,
+}
+
+/// Whether the flow that the caller interrupts is a guest inside the layer that intercepts.
+pub(crate) fn is_inside() -> bool {
+    // SAFETY: null, or a state that begins with a head.
+    unsafe { local::guest().cast::<GuestHead>().as_ref() }
+        .is_some_and(|head| head.is_inside.load(Relaxed))
+}

@@ -1,0 +1,294 @@
+//! The part of a thread's registers that neither the stub nor a compiled switch saves.
+//!
+//! A hook that only looks and returns leaves this state alone. One that lets another thread run
+//! saves it before and restores it after. The area:
+//!
+//! ```text
+//!   +    0   MXCSR
+//!   +    4   x87 control word
+//!   +    8   components saved below, as bits of XCR0
+//!   +   12   PKRU
+//!   +   64   x87 registers, as `fnsave` writes them
+//!   +  192   upper halves of ymm0 to ymm15
+//!   +  448   k0 to k7
+//!   +  512   upper halves of zmm0 to zmm15
+//!   + 1024   zmm16 to zmm31
+//! ```
+//!
+//! Invariants:
+//!
+//! - After [`save_extended`] all components are in their initial state, so that restoring has to
+//!   load only those that were in use.
+//! - The low halves of xmm0 to xmm15 are not touched: the stub has them.
+//!
+//! `xgetbv` with ecx = 1 names the components that are in use. Without it each counts as used. The
+//! x87 registers count as used for ever once an instruction has run, so `fxam` asks whether the top
+//! of their stack is empty.
+//!
+//! Figures (Ice Lake server, 2.6 GHz; saving and restoring, all in the first cache): 21 ns with
+//! nothing in use, of which `xgetbv` is 11; 23 ns with ymm or with zmm16 to zmm31 in use (the C
+//! library's string functions leave the latter so); 27 ns with everything.
+//!
+//! Rejected: to save and load everything without asking. It is 5 ns faster in a loop, but writes two
+//! KiB of each thread's memory, and zeros loaded into upper halves leave them in use: from then on
+//! each SSE instruction of the program merges into them. Also rejected: `xsave` and `xrstor`, whose
+//! microcode takes longer than the moves.
+
+use core::arch::global_asm;
+use core::arch::x86_64::{__cpuid, __cpuid_count};
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+const X87: u32 = 1;
+const SSE: u32 = 1 << 1;
+const AVX: u32 = 1 << 2;
+const AVX_512: u32 = 7 << 5;
+const PKRU: u32 = 1 << 9;
+const HANDLED: u32 = X87 | SSE | AVX | AVX_512 | PKRU;
+/// Beside the components: masks have 64 bits; `xgetbv` tells what is in use.
+const WIDE_MASKS: u32 = 1 << 30;
+const IN_USE: u32 = 1 << 31;
+
+/// Components that exist. Zero until asked.
+static AVAILABLE: AtomicU32 = AtomicU32::new(0);
+
+global_asm!(
+    ".pushsection .text.umcg_intercept_extended,\"ax\",@progbits",
+    ".p2align 6",
+    ".hidden umcg_intercept_save",
+    ".globl umcg_intercept_save",
+    ".type umcg_intercept_save,@function",
+    "umcg_intercept_save:", // area, available
+    ".cfi_startproc",
+    "stmxcsr [rdi]",
+    "fnstcw [rdi + 4]",
+    "bt esi, 9",
+    "jnc 1f",
+    "xor ecx, ecx",
+    "rdpkru",
+    "mov [rdi + 12], eax",
+    "1:",
+    "mov eax, esi",
+    "test esi, esi",
+    "jns 2f",
+    "mov ecx, 1",
+    "xgetbv",
+    "2:",
+    "and eax, esi",
+    "and eax, 0xe5",
+    "test al, 1",
+    "jz 4f",
+    "mov ecx, eax",
+    "fxam",
+    "fnstsw ax",
+    "and eax, 0x4500",
+    "cmp eax, 0x4100", // empty
+    "mov eax, ecx",
+    "je 3f",
+    "fnsave [rdi + 64]",
+    "jmp 4f",
+    "3:",
+    "xor eax, 1",
+    "4:",
+    "mov [rdi + 8], eax",
+    "test al, 0x44",
+    "jz 6f",
+    r".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
+    r"vextractf128 [rdi + 192 + 16 * \n], ymm\n, 1",
+    r".endr",
+    "test al, 0x40",
+    "jz 5f",
+    r".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
+    r"vextractf64x4 [rdi + 512 + 32 * \n], zmm\n, 1",
+    r".endr",
+    "5:",
+    "vzeroupper",
+    "6:",
+    "test al, 0x80",
+    "jz 7f",
+    r".irp n, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31",
+    r"vmovdqu64 [rdi + 64 * \n], zmm\n",
+    r"vpxord zmm\n, zmm\n, zmm\n",
+    r".endr",
+    "7:",
+    "test al, 0x20",
+    "jz 9f",
+    "bt esi, 30",
+    "jnc 8f",
+    r".irp n, 0, 1, 2, 3, 4, 5, 6, 7",
+    r"kmovq [rdi + 448 + 8 * \n], k\n",
+    r"kxorq k\n, k\n, k\n",
+    r".endr",
+    "ret",
+    "8:",
+    r".irp n, 0, 1, 2, 3, 4, 5, 6, 7",
+    r"kmovw [rdi + 448 + 8 * \n], k\n",
+    r"kxorw k\n, k\n, k\n",
+    r".endr",
+    "9:",
+    "ret",
+    ".cfi_endproc",
+    ".size umcg_intercept_save, . - umcg_intercept_save",
+    ".p2align 6",
+    ".hidden umcg_intercept_load",
+    ".globl umcg_intercept_load",
+    ".type umcg_intercept_load,@function",
+    "umcg_intercept_load:", // area, available
+    ".cfi_startproc",
+    "stmxcsr [rsp - 8]",
+    "mov eax, [rsp - 8]",
+    "cmp eax, [rdi]",
+    "je 1f",
+    "ldmxcsr [rdi]",
+    "1:",
+    "fnstcw [rsp - 8]",
+    "movzx eax, word ptr [rsp - 8]",
+    "cmp ax, [rdi + 4]",
+    "je 2f",
+    "fldcw [rdi + 4]",
+    "2:",
+    "bt esi, 9",
+    "jnc 3f",
+    "xor ecx, ecx",
+    "rdpkru",
+    "cmp eax, [rdi + 12]",
+    "je 3f",
+    "mov eax, [rdi + 12]",
+    "xor edx, edx",
+    "wrpkru",
+    "3:",
+    "mov eax, [rdi + 8]",
+    "test eax, eax",
+    "jz 9f",
+    "test al, 1",
+    "jz 4f",
+    "frstor [rdi + 64]",
+    "4:",
+    "test al, 0x44",
+    "jz 6f",
+    r".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
+    r"vinsertf128 ymm\n, ymm\n, [rdi + 192 + 16 * \n], 1",
+    r".endr",
+    "test al, 0x40",
+    "jz 6f",
+    r".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
+    r"vinsertf64x4 zmm\n, zmm\n, [rdi + 512 + 32 * \n], 1",
+    r".endr",
+    "6:",
+    "test al, 0x80",
+    "jz 7f",
+    r".irp n, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31",
+    r"vmovdqu64 zmm\n, [rdi + 64 * \n]",
+    r".endr",
+    "7:",
+    "test al, 0x20",
+    "jz 9f",
+    "bt esi, 30",
+    "jnc 8f",
+    r".irp n, 0, 1, 2, 3, 4, 5, 6, 7",
+    r"kmovq k\n, [rdi + 448 + 8 * \n]",
+    r".endr",
+    "ret",
+    "8:",
+    r".irp n, 0, 1, 2, 3, 4, 5, 6, 7",
+    r"kmovw k\n, [rdi + 448 + 8 * \n]",
+    r".endr",
+    "9:",
+    "ret",
+    ".cfi_endproc",
+    ".size umcg_intercept_load, . - umcg_intercept_load",
+    // The components in use.
+    ".p2align 4",
+    ".hidden umcg_intercept_in_use",
+    ".globl umcg_intercept_in_use",
+    ".type umcg_intercept_in_use,@function",
+    "umcg_intercept_in_use:", // index
+    ".cfi_startproc",
+    "mov ecx, edi",
+    "xgetbv",
+    "ret",
+    ".cfi_endproc",
+    ".size umcg_intercept_in_use, . - umcg_intercept_in_use",
+    ".popsection",
+);
+
+unsafe extern "C" {
+    fn umcg_intercept_save(area: *mut u8, available: u32);
+    fn umcg_intercept_load(area: *const u8, available: u32);
+    fn umcg_intercept_in_use(index: u32) -> u32;
+}
+
+fn available() -> u32 {
+    match AVAILABLE.load(Relaxed) {
+        0 => ask(),
+        available => available,
+    }
+}
+
+#[cold]
+fn ask() -> u32 {
+    const SYSTEM_SAVES: u32 = 1 << 27;
+    const SYSTEM_KEYS: u32 = 1 << 4;
+    const KNOWS_IN_USE: u32 = 1 << 2;
+    const HAS_WIDE_MASKS: u32 = 1 << 30;
+    let mut available = SSE;
+    if __cpuid(1).ecx & SYSTEM_SAVES != 0 {
+        // SAFETY: the system has enabled the instruction.
+        available |= unsafe { umcg_intercept_in_use(0) } & (X87 | AVX | AVX_512);
+        if __cpuid_count(13, 1).eax & KNOWS_IN_USE != 0 {
+            available |= IN_USE;
+        }
+        let more = __cpuid_count(7, 0);
+        if more.ecx & SYSTEM_KEYS != 0 {
+            available |= PKRU;
+        }
+        if more.ebx & HAS_WIDE_MASKS != 0 {
+            available |= WIDE_MASKS;
+        }
+    } else {
+        available |= X87;
+    }
+    AVAILABLE.store(available, Relaxed);
+    available
+}
+
+/// The size of an area in bytes. Areas are fastest at multiples of 64.
+#[must_use]
+pub fn extended_size() -> usize {
+    match available() {
+        some if some & AVX_512 != 0 => 2048,
+        some if some & AVX != 0 => 448,
+        _ => 192,
+    }
+}
+
+/// Saves the extended state of the calling thread, and clears what it has saved.
+///
+/// # Safety
+///
+/// The area has [`extended_size`] bytes. Nothing relies on vector registers beyond the low halves
+/// of xmm0 to xmm15 until [`restore_extended`].
+pub unsafe fn save_extended(area: *mut u8) {
+    // SAFETY: the caller vouches for the area.
+    unsafe { umcg_intercept_save(area, available()) };
+}
+
+/// Restores the state that [`save_extended`] saved, on this or another kernel thread.
+///
+/// # Safety
+///
+/// The area was written by [`save_extended`], and the state now was left by it or by this function.
+pub unsafe fn restore_extended(area: *const u8) {
+    // SAFETY: the caller vouches for the area.
+    unsafe { umcg_intercept_load(area, available()) };
+}
+
+/// Whether the calling thread's whole state can be saved: false while it uses tiles (AMX), or
+/// registers that this version does not know.
+#[must_use]
+pub fn may_switch() -> bool {
+    if available() & IN_USE == 0 {
+        return true;
+    }
+    // SAFETY: the processor has this index.
+    unsafe { umcg_intercept_in_use(1) & !HANDLED == 0 }
+}

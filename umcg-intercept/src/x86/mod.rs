@@ -1,0 +1,19 @@
+//! The engine on x86-64.
+
+pub(crate) mod arena;
+pub(crate) mod code;
+pub(crate) mod decode;
+pub(crate) mod engine;
+pub(crate) mod entries;
+pub(crate) mod extended;
+pub(crate) mod image;
+pub(crate) mod maps;
+#[cfg(feature = "mem")]
+pub(crate) mod mem;
+pub(crate) mod patch;
+pub(crate) mod raw;
+pub(crate) mod stub;
+pub(crate) mod trampoline;
+pub(crate) mod trap;
+pub(crate) mod unwind;
+pub(crate) mod window;

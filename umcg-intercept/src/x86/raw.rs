@@ -1,0 +1,114 @@
+//! The engine's own system calls. They never go through functions of libc, whose sites are hooked.
+
+use super::stub::raw_syscall;
+use core::ops::Range;
+
+/// The kernel's error number.
+pub(crate) type Errno = i32;
+
+pub(crate) const PAGE: usize = 4096;
+
+fn call(number: i64, arguments: [usize; 6]) -> Result<usize, Errno> {
+    // SAFETY: each caller below passes buffers that live, or addresses that it owns.
+    let result = unsafe { raw_syscall(number as usize, arguments) };
+    if (-4095..0).contains(&result) {
+        Err(-result as Errno)
+    } else {
+        Ok(result as usize)
+    }
+}
+
+/// A descriptor, closed when dropped.
+pub(crate) struct File(usize);
+
+impl File {
+    /// Opens for reading. `path` ends in a zero byte.
+    pub(crate) fn open(path: &[u8]) -> Result<File, Errno> {
+        debug_assert_eq!(path.last(), Some(&0));
+        let here = libc::AT_FDCWD as usize;
+        let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
+        call(
+            libc::SYS_openat,
+            [here, path.as_ptr() as usize, flags, 0, 0, 0],
+        )
+        .map(File)
+    }
+
+    /// Fills the buffer from the offset on, as far as the file goes, and returns the count.
+    pub(crate) fn read_at(&self, buffer: &mut [u8], offset: usize) -> Result<usize, Errno> {
+        let mut done = 0;
+        while done < buffer.len() {
+            let rest = &mut buffer[done..];
+            let arguments = [
+                self.0,
+                rest.as_mut_ptr() as usize,
+                rest.len(),
+                offset + done,
+                0,
+                0,
+            ];
+            match call(libc::SYS_pread64, arguments) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(libc::EINTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    /// The inode number.
+    pub(crate) fn inode(&self) -> Result<u64, Errno> {
+        // SAFETY: plain integers, for which zero is a value.
+        let mut status: libc::stat = unsafe { core::mem::zeroed() };
+        call(
+            libc::SYS_fstat,
+            [self.0, (&raw mut status) as usize, 0, 0, 0, 0],
+        )?;
+        Ok(status.st_ino)
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = call(libc::SYS_close, [self.0, 0, 0, 0, 0, 0]);
+    }
+}
+
+/// Maps zeroed private memory, writable, exactly at the address, over nothing.
+pub(crate) fn map_at(address: usize, length: usize) -> Result<(), Errno> {
+    let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+    let arguments = [address, length, protection, flags as usize, usize::MAX, 0];
+    let got = call(libc::SYS_mmap, arguments)?;
+    if got == address {
+        return Ok(());
+    }
+    // A kernel that does not know the flag takes the address for a hint.
+    unmap(got, length);
+    Err(libc::EEXIST)
+}
+
+pub(crate) fn unmap(address: usize, length: usize) {
+    let _ = call(libc::SYS_munmap, [address, length, 0, 0, 0, 0]);
+}
+
+/// Changes the protection of all pages that the range touches.
+pub(crate) fn protect(range: Range<usize>, protection: i32) -> Result<(), Errno> {
+    let start = range.start & !(PAGE - 1);
+    let length = (range.end - start).next_multiple_of(PAGE);
+    call(
+        libc::SYS_mprotect,
+        [start, length, protection as usize, 0, 0, 0],
+    )
+    .map(drop)
+}
+
+pub(crate) fn membarrier(command: i32) -> Result<(), Errno> {
+    call(libc::SYS_membarrier, [command as usize, 0, 0, 0, 0, 0]).map(drop)
+}
+
+pub(crate) fn prctl(option: i32, arguments: [usize; 4]) -> Result<(), Errno> {
+    let [a, b, c, d] = arguments;
+    call(libc::SYS_prctl, [option as usize, a, b, c, d, 0]).map(drop)
+}

@@ -1,0 +1,336 @@
+//! The entry stub: from a site's trampoline to the hook and back.
+//!
+//! A trampoline jumps here with everything as at the site, except `rcx`, which holds the address
+//! behind the original `syscall`, and `r11`, which holds the site's descriptor. A `syscall`
+//! overwrites both, so the site expects nothing of them. The frame, with `S` for the stack pointer
+//! at the site:
+//!
+//! ```text
+//!   S             the caller's
+//!   S - 128       its red zone, untouched
+//!   S - 136       address behind the `syscall`: the return address
+//!   S - 144       rbp of the caller; rbp points here: a frame as others
+//!   S - 152       descriptor of the site
+//!   S - 160       flags
+//!                 up to 8 bytes, so that the rest is aligned by 16
+//!   rsp + 528     MXCSR
+//!   rsp + 480     rdi rsi rdx r10 r8 r9 of the caller
+//!   rsp + 224     xmm0 to xmm15
+//!   rsp           Call
+//! ```
+//!
+//! A call that passes takes 152 bytes of stack, the red zone among them; a hooked one 712 at most,
+//! and the frame of the hook.
+//!
+//! Invariants:
+//!
+//! - **Unwinding.** At each instruction the unwind tables name the caller at the address behind its
+//!   `syscall`, with `S` as stack pointer, and its rbp.
+//! - **Kernel only.** While the kernel makes a call, no frame of Rust is below; all that the stub
+//!   needs afterwards lies on the stack. A restart (the kernel moves the pc back by two) finds all
+//!   registers as they were.
+//! - **Nothing of the thread.** No thread-local, no `errno`, no allocation, no `fs`.
+//! - **Flags.** A passed call changes none: the decision is made by `movzx` and `jrcxz`.
+//!
+//! The table has 65536 entries, so that the low 16 bits of the number need no comparison, which would
+//! change flags. Its pages above the first are never written. Larger numbers pass.
+//!
+//! Rejected: `popfq` to restore flags. It takes some 20 cycles; `sahf` and an addition that
+//! overflows take five. It stays for callers with the direction or trap flag set.
+
+use crate::call::{Call, Hook, Site};
+use core::arch::global_asm;
+use core::mem::{offset_of, transmute};
+use core::sync::atomic::{AtomicPtr, AtomicU8, Ordering::Relaxed};
+
+const _: () = assert!(offset_of!(Call, number) == 0);
+const _: () = assert!(offset_of!(Call, arguments) == 8);
+const _: () = assert!(offset_of!(Call, result) == 56);
+const _: () = assert!(offset_of!(Call, step) == 64);
+const _: () = assert!(offset_of!(Call, notes) == 72);
+const _: () = assert!(offset_of!(Call, site) == 200);
+const _: () = assert!(offset_of!(Call, stack_pointer) == 208);
+const _: () = assert!(size_of::<Call>() == 216);
+const _: () = assert!(offset_of!(Site, next) == 0);
+const _: () = assert!(offset_of!(Site, resume) == 8);
+const _: () = assert!(offset_of!(Site, tail) == 16);
+
+const TABLE: usize = 1 << 16;
+
+// The ways of a number. The stub knows the values.
+const PASS: u8 = 0;
+const HOOK: u8 = 1;
+/// As [`crate::Next::Tail`], without the hook.
+const AWAY: u8 = 2;
+
+/// Calls after which the stub's frame may be gone: a child has another stack, or overwrites this
+/// one before its parent goes on.
+const LEAVING: [i64; 4] = [
+    libc::SYS_clone,
+    libc::SYS_clone3,
+    libc::SYS_vfork,
+    libc::SYS_munmap,
+];
+
+/// The way of each number. Pages that are never written cost no memory.
+static HOOKED: [AtomicU8; TABLE] = [const { AtomicU8::new(0) }; TABLE];
+/// The table while everything passes.
+static NONE: [AtomicU8; TABLE] = [const { AtomicU8::new(PASS) }; TABLE];
+static CURRENT: AtomicPtr<[AtomicU8; TABLE]> = AtomicPtr::new((&raw const NONE).cast_mut());
+static FUNCTION: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+
+global_asm!(
+    r".macro umcg_intercept_arguments",
+    "mov rdi, [rsp + 8]",
+    "mov rsi, [rsp + 16]",
+    "mov rdx, [rsp + 24]",
+    "mov r10, [rsp + 32]",
+    "mov r8, [rsp + 40]",
+    "mov r9, [rsp + 48]",
+    ".endm",
+    // Restores the vector registers, and the flags by way of rax, rcx and r11.
+    r".macro umcg_intercept_restore",
+    r".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
+    r"movaps xmm\n, [rsp + 224 + 16 * \n]",
+    r".endr",
+    "stmxcsr [rsp + 532]",
+    "mov ecx, [rsp + 532]",
+    "cmp ecx, [rsp + 528]",
+    "je 70f",
+    "ldmxcsr [rsp + 528]",
+    "70:",
+    "mov r11, [rbp - 16]",
+    "test r11d, 0x40500", // direction, trap, alignment check
+    "jne 71f",
+    "mov eax, r11d",
+    "shr eax, 11",
+    "and eax, 1",
+    "add al, 0x7f", // overflows if the bit was set
+    "mov eax, r11d",
+    "mov ah, al",
+    "sahf",
+    "jmp 72f",
+    "71:",
+    "push r11",
+    "popfq",
+    "72:",
+    ".endm",
+    // Leaves the frame, for the address in rcx.
+    r".macro umcg_intercept_leave",
+    ".cfi_remember_state",
+    "mov rsp, rbp",
+    ".cfi_def_cfa rsp, 144",
+    "mov rbp, [rsp]",
+    ".cfi_restore rbp",
+    "lea rsp, [rsp + 144]",
+    ".cfi_def_cfa_offset 0",
+    ".cfi_register rip, rcx",
+    "jmp rcx",
+    ".cfi_restore_state",
+    ".endm",
+    ".pushsection .text.umcg_intercept,\"ax\",@progbits",
+    ".p2align 6",
+    ".hidden umcg_intercept_begin",
+    ".globl umcg_intercept_begin",
+    "umcg_intercept_begin:",
+    ".hidden umcg_intercept_entry",
+    ".globl umcg_intercept_entry",
+    ".type umcg_intercept_entry,@function",
+    "umcg_intercept_entry:",
+    ".cfi_startproc",
+    ".cfi_def_cfa rsp, 0",
+    ".cfi_register rip, rcx",
+    "lea rsp, [rsp - 152]",
+    ".cfi_def_cfa_offset 152",
+    "mov [rsp + 16], rcx",
+    ".cfi_offset rip, -136",
+    "mov [rsp], r11",
+    "movzx ecx, ax",
+    "mov r11, [rip + {current}]",
+    "movzx ecx, byte ptr [r11 + rcx]",
+    "jrcxz 20f",
+    "mov [rsp + 8], rax",
+    "movzx r11d, word ptr [rsp + 10]", // bits 16 to 31 of the number
+    "lea rcx, [rcx + 2 * r11 - 1]",
+    "jrcxz 30f", // HOOK
+    "lea rcx, [rcx - 1]",
+    "jrcxz 25f", // AWAY
+    "20:",
+    "syscall",
+    "mov rcx, [rsp]",
+    "mov rcx, [rcx + 8]",
+    "lea rsp, [rsp + 152]",
+    ".cfi_remember_state",
+    ".cfi_def_cfa_offset 0",
+    ".cfi_register rip, rcx",
+    "jmp rcx",
+    ".cfi_restore_state",
+    "25:",
+    "mov rcx, [rsp]",
+    "mov rcx, [rcx + 16]",
+    "lea rsp, [rsp + 152]",
+    ".cfi_remember_state",
+    ".cfi_def_cfa_offset 0",
+    ".cfi_register rip, rcx",
+    "jmp rcx",
+    ".cfi_restore_state",
+    "30:",
+    "mov [rsp + 8], rbp",
+    ".cfi_offset rbp, -144",
+    "lea rbp, [rsp + 8]",
+    ".cfi_def_cfa rbp, 144",
+    "pushfq",
+    "and rsp, -16",
+    "sub rsp, 544",
+    "mov eax, eax", // the kernel looks at 32 bits only
+    "mov [rsp], rax",
+    "mov [rsp + 8], rdi",
+    "mov [rsp + 16], rsi",
+    "mov [rsp + 24], rdx",
+    "mov [rsp + 32], r10",
+    "mov [rsp + 40], r8",
+    "mov [rsp + 48], r9",
+    "xor ecx, ecx",
+    "mov [rsp + 56], rcx",
+    "mov [rsp + 64], rcx",
+    r".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
+    r"mov [rsp + 72 + 8 * \n], rcx",
+    r".endr",
+    "mov rcx, [rbp - 8]",
+    "mov [rsp + 200], rcx",
+    "lea rcx, [rbp + 144]",
+    "mov [rsp + 208], rcx",
+    r".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
+    r"movaps [rsp + 224 + 16 * \n], xmm\n",
+    r".endr",
+    "mov [rsp + 480], rdi",
+    "mov [rsp + 488], rsi",
+    "mov [rsp + 496], rdx",
+    "mov [rsp + 504], r10",
+    "mov [rsp + 512], r8",
+    "mov [rsp + 520], r9",
+    "stmxcsr [rsp + 528]",
+    "cld",
+    "40:",
+    "mov rdi, rsp",
+    "call [rip + {hook}]",
+    "cmp eax, 1",
+    "je 50f",
+    "ja 60f",
+    "mov rax, [rsp + 56]",
+    "45:", // the way back; rax is the result
+    "mov [rsp + 56], rax",
+    "mov rdi, [rsp + 480]",
+    "mov rsi, [rsp + 488]",
+    "mov rdx, [rsp + 496]",
+    "mov r10, [rsp + 504]",
+    "mov r8, [rsp + 512]",
+    "mov r9, [rsp + 520]",
+    "umcg_intercept_restore",
+    "mov rax, [rsp + 56]",
+    "mov rcx, [rbp - 8]",
+    "mov rcx, [rcx + 8]",
+    "umcg_intercept_leave",
+    "50:", // Native
+    "umcg_intercept_arguments",
+    "mov rax, [rsp]",
+    "syscall",
+    "jmp 45b",
+    "60:",
+    "cmp eax, 3",
+    "je 65f",
+    "umcg_intercept_arguments", // Again
+    "mov rax, [rsp]",
+    "syscall",
+    "mov [rsp + 56], rax",
+    "inc qword ptr [rsp + 64]",
+    "jmp 40b",
+    "65:", // Tail
+    "umcg_intercept_arguments",
+    "umcg_intercept_restore",
+    "mov rax, [rsp]",
+    "mov rcx, [rbp - 8]",
+    "mov rcx, [rcx + 16]",
+    "umcg_intercept_leave",
+    ".cfi_endproc",
+    ".size umcg_intercept_entry, . - umcg_intercept_entry",
+    // A call of our own: number, address of the arguments.
+    ".p2align 4",
+    ".hidden umcg_intercept_raw",
+    ".globl umcg_intercept_raw",
+    ".type umcg_intercept_raw,@function",
+    "umcg_intercept_raw:",
+    ".cfi_startproc",
+    "mov rax, rdi",
+    "mov rdi, [rsi]",
+    "mov rdx, [rsi + 16]",
+    "mov r10, [rsi + 24]",
+    "mov r8, [rsi + 32]",
+    "mov r9, [rsi + 40]",
+    "mov rsi, [rsi + 8]",
+    "syscall",
+    "ret",
+    ".cfi_endproc",
+    ".size umcg_intercept_raw, . - umcg_intercept_raw",
+    ".hidden umcg_intercept_end",
+    ".globl umcg_intercept_end",
+    "umcg_intercept_end:",
+    ".popsection",
+    ".purgem umcg_intercept_arguments",
+    ".purgem umcg_intercept_restore",
+    ".purgem umcg_intercept_leave",
+    current = sym CURRENT,
+    hook = sym FUNCTION,
+);
+
+unsafe extern "C" {
+    fn umcg_intercept_begin();
+    fn umcg_intercept_entry();
+    fn umcg_intercept_raw(number: usize, arguments: *const [usize; 6]) -> isize;
+    fn umcg_intercept_end();
+}
+
+/// Makes a system call that is never hooked.
+///
+/// # Safety
+///
+/// As the call itself.
+pub unsafe fn raw_syscall(number: usize, arguments: [usize; 6]) -> isize {
+    // SAFETY: the caller vouches for the call.
+    unsafe { umcg_intercept_raw(number, &raw const arguments) }
+}
+
+/// The code whose own calls are never sites.
+pub(crate) fn exempt() -> core::ops::Range<usize> {
+    umcg_intercept_begin as *const () as usize..umcg_intercept_end as *const () as usize
+}
+
+pub(crate) fn entry() -> usize {
+    umcg_intercept_entry as *const () as usize
+}
+
+/// Sets the hook, and the numbers that lead to it. Nothing is patched yet.
+pub(crate) fn set(hook: Hook, is_hooked: &[u8; 512]) {
+    // SAFETY: a function's address as a plain one; the stub calls it with the same type.
+    let hook = unsafe { transmute::<Hook, *mut ()>(hook) };
+    FUNCTION.store(hook, Relaxed);
+    for (entry, &value) in HOOKED.iter().zip(is_hooked) {
+        entry.store(if value == 0 { PASS } else { HOOK }, Relaxed);
+    }
+    for number in LEAVING.map(|number| number as usize) {
+        NONE[number].store(AWAY, Relaxed);
+        if is_hooked[number] == 0 {
+            HOOKED[number].store(AWAY, Relaxed);
+        }
+    }
+    // Never sigreturn: it finds its frame by the stack pointer.
+    HOOKED[libc::SYS_rt_sigreturn as usize].store(AWAY, Relaxed);
+    NONE[libc::SYS_rt_sigreturn as usize].store(AWAY, Relaxed);
+    aside(false);
+}
+
+/// Whether all sites pass their calls on.
+pub(crate) fn aside(pass: bool) {
+    let table = if pass { &NONE } else { &HOOKED };
+    CURRENT.store((&raw const *table).cast_mut(), Relaxed);
+}

@@ -1,0 +1,106 @@
+//! From an original address of a window to the same place in its trampoline.
+//!
+//! A jump to an instruction in a window, which no scan found, meets a trap there, and so does a
+//! `syscall` that the kernel restarts although it was patched meanwhile. The tables are read in
+//! signal handlers: they are published as a whole, and never freed.
+
+use super::stub;
+use super::trampoline::Moved;
+use core::ops::Range;
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+const TABLES: usize = 1024;
+
+/// What the trap handler knows of one object.
+pub(crate) struct Table {
+    moved: Vec<Moved>,
+    tails: Vec<usize>,
+    arena: Range<usize>,
+    alive: AtomicBool,
+}
+
+static ALL: [AtomicPtr<Table>; TABLES] = [const { AtomicPtr::new(core::ptr::null_mut()) }; TABLES];
+
+/// Publishes an object's table.
+pub(crate) fn publish(moved: Vec<Moved>, tails: Vec<usize>, arena: Range<usize>) -> &'static Table {
+    let table: &'static Table = Box::leak(Box::new(Table {
+        moved,
+        tails,
+        arena,
+        alive: AtomicBool::new(true),
+    }));
+    let free = ALL
+        .iter()
+        .find(|slot| load(slot).is_none_or(|table| !table.is_alive()));
+    if let Some(slot) = free {
+        // ORDERING(trap.1): Release, pairs with trap.2.
+        slot.store((&raw const *table).cast_mut(), Ordering::Release);
+    }
+    table
+}
+
+fn load(slot: &AtomicPtr<Table>) -> Option<&'static Table> {
+    // ORDERING(trap.2): Acquire, pairs with trap.1.
+    let table = slot.load(Ordering::Acquire);
+    // SAFETY: null, or a table that is never freed.
+    unsafe { table.as_ref() }
+}
+
+impl Table {
+    fn is_alive(&self) -> bool {
+        self.alive.load(Ordering::Relaxed)
+    }
+
+    /// The object is gone.
+    pub(crate) fn retire(&self) {
+        self.alive.store(false, Ordering::Relaxed);
+    }
+
+    fn moved(&self, from: usize) -> Option<usize> {
+        let at = self
+            .moved
+            .binary_search_by_key(&from, |one| one.from)
+            .ok()?;
+        Some(self.moved[at].to)
+    }
+}
+
+fn alive() -> impl Iterator<Item = &'static Table> {
+    ALL.iter().map_while(load).filter(|table| table.is_alive())
+}
+
+/// The same place in a trampoline.
+pub(crate) fn moved(from: usize) -> Option<usize> {
+    alive().find_map(|table| table.moved(from))
+}
+
+/// Whether the instruction at the address is a trampoline's own call.
+pub(crate) fn is_tail(address: usize) -> bool {
+    alive().any(|table| table.tails.contains(&address))
+}
+
+/// Whether the address lies in the stub or in a trampoline.
+#[must_use]
+pub fn is_inside(pc: usize) -> bool {
+    stub::exempt().contains(&pc) || alive().any(|table| table.arena.contains(&pc))
+}
+
+/// Continues after a trap of the engine's: to be called first thing by the program's handler of
+/// SIGTRAP. Returns false if the trap is not the engine's. Safe in signal handlers.
+///
+/// # Safety
+///
+/// `context` is what the kernel gave to the handler of a SIGTRAP, as its third argument.
+pub unsafe fn on_trap(context: *mut libc::c_void) -> bool {
+    let context = context.cast::<libc::ucontext_t>();
+    // SAFETY: the caller vouches for the context.
+    let context = unsafe { &mut *context };
+    let pc = &mut context.uc_mcontext.gregs[libc::REG_RIP as usize];
+    match moved(*pc as usize - 1) {
+        Some(to) => {
+            *pc = to as i64;
+            true
+        }
+        None => false,
+    }
+}

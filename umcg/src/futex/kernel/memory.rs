@@ -1,0 +1,78 @@
+//! Words and structures in the caller's memory, at addresses where nothing may be mapped.
+
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use umcg_core::guarded;
+
+/// From here on an address may not be a user's. The kernel knows, by its version and the
+/// processor's page tables: it is asked.
+#[cfg(target_arch = "riscv64")]
+const UNCLEAR: usize = (1 << 38) - 4096;
+#[cfg(not(target_arch = "riscv64"))]
+const UNCLEAR: usize = (1 << 47) - 4096;
+
+/// The word at an aligned address. None if it cannot be read.
+#[inline]
+pub(super) fn load(address: usize) -> Option<u32> {
+    guarded::load(address)
+}
+
+/// False if the kernel may say that this is no address of a user's. No party waits there.
+pub(super) fn may_be_there(address: usize) -> bool {
+    address < UNCLEAR || load(address).is_some()
+}
+
+/// The bytes at an address of any alignment, in words. None if they cannot be read.
+pub(super) fn read<const WORDS: usize>(address: usize) -> Option<[u32; WORDS]> {
+    let (aligned, shift) = (address & !3, (address & 3) * 8);
+    let mut words = [0; WORDS];
+    // An aligned word lies in one page. So reading the rest of it reads no other page.
+    let mut low = load(aligned)?;
+    for (index, word) in words.iter_mut().enumerate() {
+        let next = aligned.checked_add((index + 1) * 4)?;
+        let high = if shift == 0 && index + 1 == WORDS {
+            0
+        } else {
+            load(next)?
+        };
+        *word = ((u64::from(high) << 32 | u64::from(low)) >> shift) as u32;
+        low = high;
+    }
+    Some(words)
+}
+
+/// Two of these words as the kernel's 64-bit number.
+pub(super) fn long(low: u32, high: u32) -> u64 {
+    #[cfg(target_endian = "little")]
+    return u64::from(high) << 32 | u64::from(low);
+    #[cfg(target_endian = "big")]
+    compile_error!("words in the other order");
+}
+
+/// Changes the word at an aligned address by `change`, in one atomic step, and returns the value
+/// that it had. None if it cannot be written.
+pub(super) fn update(address: usize, change: impl Fn(u32) -> u32) -> Option<u32> {
+    use rustix::io::Errno;
+    use rustix::thread::futex::{Flags, WakeOp, WakeOpCmp, wake_op};
+    load(address)?;
+    // SAFETY: just read, so it is there; other threads access it by atomic operations.
+    let word = unsafe { AtomicU32::from_ptr(std::ptr::with_exposed_provenance_mut(address)) };
+    // There is no guarded access that writes half a word. The kernel adds 0, which needs a page
+    // that can be written, and makes it one. It knows no waiter of the word.
+    let tried = wake_op(
+        word,
+        Flags::PRIVATE,
+        1,
+        1,
+        word,
+        WakeOp::Add,
+        WakeOpCmp::Eq,
+        0,
+        0,
+    );
+    if tried == Err(Errno::FAULT) {
+        return None;
+    }
+    // A full barrier, as the kernel's.
+    word.fetch_update(SeqCst, SeqCst, |value| Some(change(value)))
+        .ok()
+}

@@ -1,0 +1,308 @@
+//! futex(2) and futex_waitv(2) in user mode: the calls of a program that knows nothing of this
+//! library, for its private words.
+//!
+//! The waiters stand in the table of [`futex`](super), workers and kernel threads alike. Results
+//! and errors are those of the kernel (Linux 6.18), and so is the order in which errors are found.
+//! `umcg/tests/futex_kernel` makes the same calls here and there, and compares.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `mod` | the calls as the kernel has them: arguments, errors, results |
+//! | `single` | the operations on one word or two |
+//! | `vector` | waiting for a list of words |
+//! | `doze` | sleeping in the kernel, for a list of private and shared words |
+//! | `time` | timeouts: from the caller's memory to deadlines |
+//! | `memory` | words and structures in the caller's memory, which may not be there |
+//!
+//! # Whose call it is
+//!
+//! - K1: *a private word has all its waiters here*, or all in the kernel: a wake-up looks in one
+//!   place. So each private call of the plain operations is done here, also if nobody waits, and
+//!   the kernel gets none of them ([`Outcome::Kernel`] is never an answer for a word that may have
+//!   waiters here).
+//! - K2: the kernel does calls without FUTEX_PRIVATE_FLAG, those with priority inheritance
+//!   (`*_PI`), and those that it does not know. FUTEX_WAIT_REQUEUE_PI and FUTEX_CMP_REQUEUE_PI
+//!   come in pairs, so their words have their waiters in the kernel. The kernel's own wake-ups, of
+//!   robust lists and of the tid at a thread's end, are of shared words.
+//! - K3: a list of futex_waitv in which all words are shared is the kernel's. A list of both kinds
+//!   stands in the table for its private words, and sleeps in the kernel for the others: see
+//!   `vector`.
+//!
+//! # Differences from the kernel
+//!
+//! - Waiters are served in the order in which they came. The kernel serves those with real-time
+//!   priorities first.
+//! - A deadline of CLOCK_REALTIME is converted when the wait begins. If the clock is set back
+//!   meanwhile, the wait ends without a reason (0) instead of too early (ETIMEDOUT), and the caller
+//!   waits again. If it is set forward, the wait ends late.
+//! - FUTEX_WAKE_OP at a word that another thread unmaps during the call may end the process.
+//!
+//! Rejected: asking the kernel for each error. Between its look and ours the page could be mapped,
+//! and then the kernel would wait for a word of ours.
+
+mod doze;
+mod memory;
+pub(crate) mod single;
+mod time;
+pub(crate) mod vector;
+
+use crate::rt::Handle;
+use crate::rt::wait::cut;
+use rustix::io::Errno;
+use single::{Compared, End, WakeOp};
+use time::Until;
+
+/// The result of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The kernel's result: a number, or a negated errno.
+    Done(isize),
+    /// Not a call for this table: make the system call itself.
+    Kernel,
+    /// The caller waits for private and shared words at once: call again at home, where the caller
+    /// may sleep in the kernel.
+    Home,
+    /// A cut has ended the wait, which has taken no wake-up.
+    Cut(Rest),
+}
+
+/// The rest of a wait that was cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rest {
+    /// True if the kernel restarts the call after a handler with SA_RESTART; false if it then
+    /// returns EINTR in any case. Without a handler the wait goes on: see [`go_on`].
+    pub restarts: bool,
+    until: Until,
+}
+
+impl Rest {
+    /// The rest in words, for a caller that keeps it while handlers run.
+    pub fn into_words(self) -> [usize; 3] {
+        let [deadline, real] = self.until.into_words();
+        [usize::from(self.restarts), deadline, real]
+    }
+
+    /// The rest of these words.
+    pub fn from_words([restarts, deadline, real]: [usize; 3]) -> Rest {
+        Rest {
+            restarts: restarts != 0,
+            until: Until::from_words([deadline, real]),
+        }
+    }
+}
+
+/// In the operation of futex(2).
+const PRIVATE: u32 = 128;
+const CLOCK_REALTIME: u32 = 256;
+const WAIT: u32 = 0;
+const WAKE: u32 = 1;
+const REQUEUE: u32 = 3;
+const CMP_REQUEUE: u32 = 4;
+const WAKE_OP: u32 = 5;
+const WAIT_BITSET: u32 = 9;
+const WAKE_BITSET: u32 = 10;
+
+/// futex(2). Does not unwind; leaves errno alone. May switch.
+///
+/// # Safety
+/// The arguments are those of a system call: the kernel might write at their addresses, too, and
+/// here the library does.
+pub unsafe fn futex(arguments: [usize; 6]) -> Outcome {
+    let (operation, pointer) = (arguments[1] as u32, arguments[3]);
+    let (flags, command) = (
+        operation & (PRIVATE | CLOCK_REALTIME),
+        operation & !(PRIVATE | CLOCK_REALTIME),
+    );
+    let is_wait = matches!(command, WAIT | WAIT_BITSET);
+    let is_plain = matches!(
+        command,
+        WAKE | WAKE_BITSET | REQUEUE | CMP_REQUEUE | WAKE_OP
+    );
+    if flags & PRIVATE == 0 || !(is_wait || is_plain) {
+        return Outcome::Kernel;
+    }
+    let is_real = flags & CLOCK_REALTIME != 0;
+    let until = if is_wait {
+        match time::until(pointer, command == WAIT, is_real) {
+            Ok(until) => until,
+            Err(error) => return failed(error),
+        }
+    } else {
+        Until::NEVER
+    };
+    if is_real && command != WAIT_BITSET {
+        return failed(Errno::NOSYS);
+    }
+    if is_wait {
+        wait(arguments, until)
+    } else {
+        wake_or_move(command, arguments)
+    }
+}
+
+/// Goes on with a wait that was cut, if no handler ran.
+///
+/// # Safety
+/// As [`futex`], whose arguments these are; or those of [`waitv`].
+pub unsafe fn go_on(is_waitv: bool, arguments: [usize; 6], rest: Rest) -> Outcome {
+    if is_waitv {
+        wait_for_list(arguments, rest.until)
+    } else {
+        wait(arguments, rest.until)
+    }
+}
+
+/// FUTEX_WAIT and FUTEX_WAIT_BITSET.
+fn wait(arguments: [usize; 6], until: Until) -> Outcome {
+    let command = arguments[1] as u32 & !(PRIVATE | CLOCK_REALTIME);
+    let (address, expected) = (arguments[0], arguments[2] as u32);
+    let bits = bits_of(command == WAIT_BITSET, arguments);
+    if let Err(error) = check(address, bits) {
+        return failed(error);
+    }
+    match single::wait(address, expected, bits, until.deadline()) {
+        End::Woken => Outcome::Done(0),
+        End::Changed => failed(Errno::AGAIN),
+        End::Fault => failed(Errno::FAULT),
+        End::TimedOut => until.passed(),
+        End::Cut => Outcome::Cut(Rest {
+            restarts: until == Until::NEVER,
+            until,
+        }),
+    }
+}
+
+/// The operations that do not wait.
+fn wake_or_move(command: u32, arguments: [usize; 6]) -> Outcome {
+    let [from, _, count, others, to, last] = arguments;
+    let (count, others, last) = (count as i32, others as i32, last as u32);
+    if matches!(command, WAKE | WAKE_BITSET) {
+        return wake(from, count, bits_of(command == WAKE_BITSET, arguments));
+    }
+    if command != WAKE_OP && (count < 0 || others < 0) {
+        return failed(Errno::INVAL);
+    }
+    for address in [from, to] {
+        if let Err(error) = check(address, single::ALL) {
+            return failed(error);
+        } else if !memory::may_be_there(address) {
+            return Outcome::Kernel;
+        }
+    }
+    if command == WAKE_OP {
+        return match single::wake_op((from, count), (to, others), WakeOp::decode(last)) {
+            Ok(woken) => Outcome::Done(woken as isize),
+            Err(error) => failed(error.into()),
+        };
+    }
+    let expected = (command == CMP_REQUEUE).then_some(last);
+    match single::requeue((from, expected), to, (count as usize, others as usize)) {
+        Compared::Done(done) => Outcome::Done((done.woken + done.moved) as isize),
+        Compared::Changed => failed(Errno::AGAIN),
+        Compared::Fault => failed(Errno::FAULT),
+    }
+}
+
+fn wake(address: usize, count: i32, bits: u32) -> Outcome {
+    if let Err(error) = check(address, bits) {
+        return failed(error);
+    }
+    match single::wake(address, count, bits) {
+        // Whether the kernel takes it for an address depends on its version and the processor.
+        0 if !memory::may_be_there(address) => Outcome::Kernel,
+        woken => Outcome::Done(woken as isize),
+    }
+}
+
+/// futex_waitv(2). Otherwise as [`futex`].
+///
+/// # Safety
+/// As [`futex`].
+pub unsafe fn waitv(arguments: [usize; 6]) -> Outcome {
+    let [list, count, flags, pointer, clock, _] = arguments;
+    let (count, clock) = (count as u32 as usize, clock as i32);
+    // Errors that do not depend on memory: the kernel finds them, too.
+    if flags as u32 != 0 || count == 0 || count > vector::MOST || list == 0 {
+        return Outcome::Kernel;
+    }
+    let until = if pointer == 0 {
+        Until::NEVER
+    } else if !matches!(clock, libc::CLOCK_REALTIME | libc::CLOCK_MONOTONIC) {
+        return Outcome::Kernel;
+    } else {
+        match time::until(pointer, false, clock == libc::CLOCK_REALTIME) {
+            Ok(until) => until,
+            Err(error) => return failed(error),
+        }
+    };
+    wait_for_list(arguments, until)
+}
+
+fn wait_for_list(arguments: [usize; 6], until: Until) -> Outcome {
+    let (list, count) = (arguments[0], arguments[1] as u32 as usize);
+    match vector::wait(list, count, until.deadline()) {
+        vector::End::Woken(index) => Outcome::Done(index as isize),
+        vector::End::Changed => failed(Errno::AGAIN),
+        vector::End::Fault => failed(Errno::FAULT),
+        vector::End::Misaligned => failed(Errno::INVAL),
+        vector::End::Kernel => Outcome::Kernel,
+        vector::End::Home => Outcome::Home,
+        vector::End::Refused(error) => failed(error),
+        vector::End::TimedOut => until.passed(),
+        vector::End::Cut => Outcome::Cut(Rest {
+            restarts: true,
+            until,
+        }),
+    }
+}
+
+fn bits_of(has_bits: bool, arguments: [usize; 6]) -> u32 {
+    if has_bits {
+        arguments[5] as u32
+    } else {
+        single::ALL
+    }
+}
+
+/// The checks that come before any look at the table or the words, in their order.
+fn check(address: usize, bits: u32) -> Result<(), Errno> {
+    if bits == 0 || address % size_of::<u32>() != 0 {
+        return Err(Errno::INVAL);
+    }
+    Ok(())
+}
+
+fn failed(error: Errno) -> Outcome {
+    Outcome::Done(-(error.raw_os_error() as isize))
+}
+
+impl From<single::OpError> for Errno {
+    fn from(error: single::OpError) -> Errno {
+        match error {
+            single::OpError::Fault => Errno::FAULT,
+            single::OpError::Unknown => Errno::NOSYS,
+        }
+    }
+}
+
+/// Ends the wait of a worker or thread that is in one of these calls, for a signal; or else its
+/// next one. Call [`take_cut`] when the signal is served. Not for signal handlers.
+pub fn cut(handle: Handle) {
+    cut::cut(handle.task());
+}
+
+/// The same for the caller, in a signal handler of its kernel thread. Async-signal-safe.
+pub fn cut_here(handle: Handle) {
+    cut::cut_here(handle.task());
+}
+
+/// Whether a cut has come since this was last called.
+pub fn take_cut(handle: Handle) -> bool {
+    cut::take_cut(handle.task())
+}
+
+/// Waits until `deadline`, in nanoseconds of CLOCK_MONOTONIC, or for a cut; `u64::MAX` for never.
+/// False if it was cut. Switches.
+pub fn sleep(deadline: u64) -> bool {
+    cut::sleep_cuttable(&"sleep", deadline)
+}

@@ -1,0 +1,92 @@
+//! futex(2) and futex_waitv(2) of guests: private words are served in user mode
+//! ([`kernel`](crate::futex::kernel)).
+
+use super::class::User;
+use super::guest::{self, Guest};
+use super::hook::{CUT, HANDLED, REST, Stage, answered};
+use super::{run, state};
+use crate::futex::kernel::{self, Outcome, Rest};
+use crate::rt::wait::cut;
+use std::sync::atomic::Ordering::Relaxed;
+use umcg_intercept::Call;
+
+const EINTR: isize = -(libc::EINTR as isize);
+/// In the operation of futex(2).
+const COMMAND: usize = 127;
+
+pub(super) fn begin(guest: &'static Guest, call: &mut Call, which: User) -> Stage {
+    let is_waitv = which == User::FutexWaitv;
+    if !is_waitv && !waits(call.arguments[1]) {
+        // SAFETY: the arguments of a system call.
+        let outcome = unsafe { kernel::futex(call.arguments) };
+        return settle(call, outcome);
+    }
+    // A guest that cannot be adopted waits as a thread, in the same table.
+    run::adopt(guest);
+    call.notes[HANDLED] = guest.handled.load(Relaxed) as usize;
+    call.notes[CUT] = guest.cut.load(Relaxed) as usize;
+    let arguments = call.arguments;
+    let outcome = state::preserved(|| {
+        if is_waitv {
+            // SAFETY: the arguments of a system call.
+            unsafe { kernel::waitv(arguments) }
+        } else {
+            // SAFETY: likewise.
+            unsafe { kernel::futex(arguments) }
+        }
+    });
+    settle(call, outcome)
+}
+
+/// Whether this operation of futex(2) waits.
+fn waits(operation: usize) -> bool {
+    matches!(
+        (operation & COMMAND) as i32,
+        libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET
+    )
+}
+
+fn settle(call: &mut Call, outcome: Outcome) -> Stage {
+    match outcome {
+        Outcome::Done(result) => answered(call, Some(result)),
+        Outcome::Kernel => Stage::Home,
+        // Once more, at home.
+        Outcome::Home => {
+            call.notes[REST] = 0;
+            Stage::Wait
+        }
+        Outcome::Cut(rest) => {
+            call.notes[REST] = 1;
+            call.notes[REST + 1..REST + 4].copy_from_slice(&rest.into_words());
+            if let Some(task) = guest::task() {
+                cut::take_cut(task);
+            }
+            Stage::Wait
+        }
+    }
+}
+
+/// The guest is at home, and the handlers of the signal that cut its wait have run.
+pub(super) fn go_on(guest: &'static Guest, call: &mut Call) -> Stage {
+    let is_waitv = call.number as libc::c_long == libc::SYS_futex_waitv;
+    let arguments = call.arguments;
+    if call.notes[REST] == 0 {
+        // SAFETY: the arguments of a system call.
+        let outcome = state::preserved(|| unsafe { kernel::waitv(arguments) });
+        return settle(call, outcome);
+    }
+    let rest = Rest::from_words([
+        call.notes[REST + 1],
+        call.notes[REST + 2],
+        call.notes[REST + 3],
+    ]);
+    let has_run = |count: u32, note: usize| count as usize != call.notes[note];
+    let was_handled = has_run(guest.handled.load(Relaxed), HANDLED);
+    if was_handled && (!rest.restarts || has_run(guest.cut.load(Relaxed), CUT)) {
+        return answered(call, Some(EINTR));
+    }
+    call.notes[HANDLED] = guest.handled.load(Relaxed) as usize;
+    // SAFETY: the arguments of the call that was cut.
+    let outcome = state::preserved(|| unsafe { kernel::go_on(is_waitv, arguments, rest) });
+    settle(call, outcome)
+}

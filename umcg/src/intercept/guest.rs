@@ -1,0 +1,239 @@
+//! Guests: the program's threads, as the layer of interception sees them.
+//!
+//! Each thread of the program has a state from its first instruction on: its maker gives it one.
+//! Threads of the library's own have none, and their system calls pass.
+//!
+//! A guest begins as a plain thread. When it first has to wait for a word, it is *adopted*: it
+//! becomes a worker of the runtime, at home (`rt/engine/guest.rs`).
+//!
+//! # Inside
+//!
+//! While a guest is *inside*, in this layer, it is not preempted, its own system calls pass (they
+//! come from functions of the C library that this layer uses), and no handler of the program's
+//! runs: a signal that comes is kept for the moment when the guest leaves. So no handler sees a
+//! lock of ours taken.
+//!
+//! - G1: the guest's kernel thread blocks all signals from such a signal on: it is *closed*. The
+//!   guest's own mask is kept; for an adopted guest with its home (`raw::Adopted`), else here.
+//! - G2: a guest that leaves first stores that it is outside and then looks whether it is closed:
+//!   then it enters again and opens. So no signal is forgotten.
+
+use crate::rt::engine::{guest, server};
+use crate::rt::task::Task;
+use std::ptr::{from_ref, null_mut};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*, compiler_fence};
+use umcg_core::context::local::{self, Words};
+use umcg_core::context::lock::Lock;
+use umcg_core::raw::Adopted;
+use umcg_core::{GuestHead, call};
+
+/// The state of a guest. The guest itself touches it, and its handlers of signals; before its first
+/// instruction, its maker.
+#[repr(C)]
+pub(super) struct Guest {
+    /// First: the layer below reads it.
+    head: GuestHead,
+    /// G1, for a guest that is not adopted.
+    is_closed: AtomicBool,
+    mask: AtomicU64,
+    /// It shares its memory with a child that has not called exec yet, and that may be the caller.
+    in_vfork: AtomicBool,
+    /// Its kernel thread; 0 if not asked yet.
+    tid: AtomicU32,
+    /// How many of the program's handlers have run, and how many of them without SA_RESTART.
+    pub(super) handled: AtomicU32,
+    pub(super) cut: AtomicU32,
+    next: AtomicPtr<Guest>,
+}
+
+/// States of threads that have ended.
+static SPARE: Lock<AtomicPtr<Guest>> = Lock::new(AtomicPtr::new(null_mut()));
+/// The process is a child of a fork: nothing is intercepted.
+static IS_ASIDE: AtomicBool = AtomicBool::new(false);
+
+impl Guest {
+    /// The state for a thread that is about to begin.
+    pub(super) fn make() -> &'static Guest {
+        let spare = {
+            let first = SPARE.lock();
+            let spare = first.load(Relaxed);
+            // SAFETY: null, or a state, which is never freed.
+            if let Some(guest) = unsafe { spare.as_ref() } {
+                first.store(guest.next.load(Relaxed), Relaxed);
+            }
+            spare
+        };
+        // SAFETY: as above.
+        let guest = unsafe { spare.as_ref() }.unwrap_or_else(|| {
+            Box::leak(Box::new(Guest {
+                head: GuestHead::default(),
+                is_closed: AtomicBool::new(false),
+                mask: AtomicU64::new(0),
+                in_vfork: AtomicBool::new(false),
+                tid: AtomicU32::new(0),
+                handled: AtomicU32::new(0),
+                cut: AtomicU32::new(0),
+                next: AtomicPtr::new(null_mut()),
+            }))
+        });
+        guest.head.is_inside.store(false, Relaxed);
+        guest.is_closed.store(false, Relaxed);
+        guest.in_vfork.store(false, Relaxed);
+        guest.tid.store(0, Relaxed);
+        guest
+    }
+
+    /// Makes this the state of the calling thread.
+    pub(super) fn begin(&'static self) {
+        local::set_guest(self.as_word());
+    }
+
+    /// Makes this the state of a thread that will begin with this thread pointer.
+    ///
+    /// # Safety
+    /// The pointer names a storage that the C library has prepared for a new thread.
+    pub(super) unsafe fn begin_with(&'static self, thread_pointer: usize) {
+        // SAFETY: passed on.
+        unsafe { Words::of(thread_pointer) }.set_guest(self.as_word());
+    }
+
+    fn as_word(&'static self) -> *mut () {
+        from_ref(self).cast_mut().cast()
+    }
+
+    /// The calling thread, if it is a guest.
+    #[inline(always)]
+    pub(super) fn current() -> Option<&'static Guest> {
+        // SAFETY: null, or a state, which is never freed.
+        let guest = unsafe { local::guest().cast::<Guest>().as_ref() }?;
+        (!IS_ASIDE.load(Relaxed)).then_some(guest)
+    }
+
+    /// The calling thread is about to end, and is a guest no more.
+    pub(super) fn end(&'static self) {
+        local::set_guest(null_mut());
+        let first = SPARE.lock();
+        self.next.store(first.load(Relaxed), Relaxed);
+        first.store(from_ref(self).cast_mut(), Relaxed);
+    }
+
+    #[inline(always)]
+    pub(super) fn is_inside(&self) -> bool {
+        self.head.is_inside.load(Relaxed)
+    }
+
+    #[inline(always)]
+    pub(super) fn enter(&self) {
+        self.head.is_inside.store(true, Relaxed);
+        compiler_fence(SeqCst);
+    }
+
+    /// Leaves. False if a signal came or calls, and the guest has to see to that: then it is still
+    /// inside.
+    #[inline(always)]
+    pub(super) fn leave(&self) -> bool {
+        compiler_fence(SeqCst);
+        self.head.is_inside.store(false, Relaxed);
+        compiler_fence(SeqCst);
+        if self.has_signal() {
+            self.enter();
+            return false;
+        }
+        true
+    }
+
+    /// Leaves although the guest is closed: a handler has to run, or an instruction that opens.
+    pub(super) fn leave_closed(&self) {
+        compiler_fence(SeqCst);
+        self.head.is_inside.store(false, Relaxed);
+        compiler_fence(SeqCst);
+    }
+
+    /// Whether the guest is at home and closed, or away and called home.
+    #[inline(always)]
+    pub(super) fn has_signal(&self) -> bool {
+        match adopted() {
+            Some(adopted) if is_away() => adopted.is_called(),
+            Some(adopted) => adopted.is_closed(),
+            None => self.is_closed.load(Relaxed),
+        }
+    }
+
+    /// Whether the caller, which has this state, is in fact a child made by vfork, which shares it.
+    pub(super) fn is_child(&self) -> bool {
+        if !self.in_vfork.load(Relaxed) {
+            return false;
+        }
+        // SAFETY: no arguments.
+        let tid = unsafe { call(libc::SYS_gettid, [0; 6]) } as u32;
+        if tid == self.tid.load(Relaxed) {
+            self.in_vfork.store(false, Relaxed);
+            return false;
+        }
+        true
+    }
+
+    /// A child is about to be made that shares the caller's storage. The caller is at home.
+    pub(super) fn begin_vfork(&self) {
+        // SAFETY: no arguments.
+        let tid = unsafe { call(libc::SYS_gettid, [0; 6]) } as u32;
+        self.tid.store(tid, Relaxed);
+        self.in_vfork.store(true, Relaxed);
+    }
+
+    /// Notes that the kernel thread blocks all signals from now on, and that `mask` is the guest's.
+    pub(super) fn note_closed(&self, mask: u64) {
+        match adopted() {
+            Some(adopted) => adopted.note_closed(mask),
+            None => {
+                // Once only: the mask of a closed guest is known.
+                if !self.is_closed.swap(true, Relaxed) {
+                    self.mask.store(mask, Relaxed);
+                }
+            }
+        }
+    }
+
+    /// The mask that the kernel is to be given to open, which the guest counts as from now on.
+    pub(super) fn open(&self) -> u64 {
+        match adopted() {
+            Some(adopted) => {
+                adopted.note_open();
+                adopted.opening_mask()
+            }
+            None => {
+                self.is_closed.store(false, Relaxed);
+                self.mask.load(Relaxed)
+            }
+        }
+    }
+
+    /// The guest was adopted: what is noted here is the home's from now on.
+    pub(super) fn hand_over(&self, adopted: Adopted) {
+        if self.is_closed.swap(false, Relaxed) {
+            adopted.note_closed(self.mask.load(Relaxed));
+        }
+    }
+}
+
+/// The calling guest as an adopted worker, at home or away.
+#[inline(always)]
+pub(super) fn adopted() -> Option<Adopted> {
+    Adopted::current()
+}
+
+/// The task of the calling guest, if it is adopted.
+pub(super) fn task() -> Option<&'static Task> {
+    adopted().map(|adopted| guest::task_of(adopted.worker()))
+}
+
+/// Whether a server runs the calling guest.
+#[inline(always)]
+pub(super) fn is_away() -> bool {
+    server::running().is_some()
+}
+
+/// The process is a child of a fork from now on.
+pub(super) fn stand_aside() {
+    IS_ASIDE.store(true, Relaxed);
+}

@@ -1,0 +1,276 @@
+//! The hook: decides on each system call of a guest.
+//!
+//! The engine calls [`hook`] where a guest is about to make a system call. The hook brings the call
+//! to a *stage*, and the stage is carried out once the guest is where it has to be, and open:
+//!
+//! ```text
+//!    begin --> Return | Native | Tail | Fork | Exec | Wait ...
+//!                 ^
+//!                 |   a signal came, or the call has to be made at home:
+//!                 '-- go home; the stub gives the kernel the guest's mask, and handlers run there
+//! ```
+//!
+//! Handlers, cancellation among them, run at two kinds of places only: in the program's own code,
+//! and at the `syscall` of the engine's stub. No frame of ours is on the stack there, so a handler
+//! may unwind it, or never return.
+//!
+//! The notes of a call hold the stage and the call's own number and arguments while the stub makes
+//! another call in between.
+
+use super::guest::{self, Guest};
+use super::class::{self, User, Class};
+use super::{code, futex, signal, sleep, state, thread};
+use crate::rt;
+use crate::rt::engine::guest as engine;
+use std::ptr::from_ref;
+use umcg_intercept::{Call, Next};
+
+/// How a call goes on once the guest is where it has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub(super) enum Stage {
+    /// The result is in the notes.
+    Return,
+    /// The kernel makes it, wherever the guest is.
+    Native,
+    /// The kernel makes it, at home.
+    Home,
+    /// The same, by the site's own instruction: it returns twice, or on another stack.
+    Tail,
+    /// A fork that copies the memory, and its end.
+    Fork,
+    Forked,
+    /// Another program takes the process, or could not.
+    Exec,
+    NoExec,
+    /// The thread ends.
+    Exit,
+    /// A wait that a signal has cut: the handlers of the signal have run by now.
+    Wait,
+    /// The same for a sleep.
+    Sleep,
+    /// Code may be mapped, and was.
+    Map,
+    Mapped,
+}
+
+const STAGES: [Stage; 13] = [
+    Stage::Return,
+    Stage::Native,
+    Stage::Home,
+    Stage::Tail,
+    Stage::Fork,
+    Stage::Forked,
+    Stage::Exec,
+    Stage::NoExec,
+    Stage::Exit,
+    Stage::Wait,
+    Stage::Sleep,
+    Stage::Map,
+    Stage::Mapped,
+];
+
+/// Indexes of notes.
+const STAGE: usize = 0;
+const NUMBER: usize = 1;
+const ARGUMENTS: usize = 2;
+const MASK: usize = 6;
+/// The result of [`Stage::Return`].
+const RESULT: usize = 7;
+/// For [`Stage::Wait`]: how many handlers had run before, and when the wait ends.
+pub(super) const HANDLED: usize = 8;
+pub(super) const CUT: usize = 9;
+pub(super) const DEADLINE: usize = 10;
+pub(super) const REST: usize = 11;
+
+const ENOSYS: isize = -(libc::ENOSYS as isize);
+
+/// The arguments that a change of the mask replaces.
+const REPLACED: usize = 4;
+
+/// # Safety
+/// The engine calls it, at a site.
+pub(super) unsafe extern "C" fn hook(call: &mut Call) -> Next {
+    let Some(guest) = Guest::current() else {
+        return pass(call);
+    };
+    if guest.is_inside() || guest.is_child() {
+        return pass(call);
+    }
+    guest.enter();
+    let stage = if call.step == 0 {
+        begin(guest, call)
+    } else {
+        restore(call)
+    };
+    carry_out(guest, call, stage)
+}
+
+/// A call that is none of a guest's: the kernel makes it.
+fn pass(call: &Call) -> Next {
+    if thread::returns_elsewhere(call) {
+        Next::Tail
+    } else {
+        Next::Native
+    }
+}
+
+fn begin(guest: &'static Guest, call: &mut Call) -> Stage {
+    code::look();
+    match class::of(call.number, &call.arguments) {
+        Class::Pass => Stage::Native,
+        Class::Watch(watched) => code::begin(call, watched),
+        Class::User(answer) => answer_call(guest, call, answer),
+        Class::Try(_) | Class::Home | Class::Change(_) => Stage::Home,
+        Class::Thread(_) => thread::begin(guest, call),
+        Class::Bare => Stage::Tail,
+    }
+}
+
+fn answer_call(guest: &'static Guest, call: &mut Call, answer: User) -> Stage {
+    match answer {
+        User::Futex | User::FutexWaitv => futex::begin(guest, call, answer),
+        User::Sleep => sleep::begin(guest, call),
+        User::Yield => give_way(),
+        User::Tid => tell_tid(call),
+        User::Mask => answered(call, signal::set_mask(call.arguments)),
+        User::Action => answered(call, signal::set_action(call.arguments)),
+        User::Futex2 => answered(call, Some(ENOSYS)),
+        // An area of a guest is unregistered when it is adopted.
+        User::SharedWait | User::Base | User::Refused => Stage::Home,
+    }
+}
+
+/// The stage of a call with this result; or of one that the kernel makes, if there is none.
+pub(super) fn answered(call: &mut Call, result: Option<isize>) -> Stage {
+    match result {
+        Some(result) => {
+            call.notes[RESULT] = result as usize;
+            Stage::Return
+        }
+        None => Stage::Home,
+    }
+}
+
+fn give_way() -> Stage {
+    if guest::is_away() {
+        state::preserved(rt::yield_now);
+    }
+    Stage::Native
+}
+
+fn tell_tid(call: &mut Call) -> Stage {
+    let adopted = guest::adopted().filter(|_| guest::is_away());
+    answered(call, adopted.map(|adopted| adopted.tid() as isize))
+}
+
+/// Carries the stage out, or gives the stub a call to make first.
+fn carry_out(guest: &'static Guest, call: &mut Call, mut stage: Stage) -> Next {
+    loop {
+        if stage.is_at_home() && guest::is_away() {
+            state::preserved(engine::go_home);
+        }
+        if guest.has_signal() {
+            if guest::is_away() {
+                state::preserved(engine::go_home);
+            }
+            return open(guest, call, stage);
+        }
+        match stage {
+            Stage::Wait => stage = futex::go_on(guest, call),
+            Stage::Sleep => stage = sleep::go_on(guest, call),
+            Stage::Mapped => {
+                code::mapped();
+                stage = answered(call, Some(call.result));
+            }
+            Stage::Fork => {
+                // Inside until both sides are back: the library's locks are held.
+                thread::before_fork();
+                keep(call, Stage::Forked);
+                return Next::Again;
+            }
+            Stage::Forked => {
+                let result = call.result;
+                thread::after_fork(result == 0);
+                stage = answered(call, Some(result));
+            }
+            Stage::Exit => {
+                thread::exit(guest);
+                return Next::Native;
+            }
+            _ => {
+                if let Some(next) = leave(guest, call, stage) {
+                    return next;
+                }
+            }
+        }
+    }
+}
+
+/// Leaves the hook for the stage; None if a signal has come.
+fn leave(guest: &'static Guest, call: &mut Call, stage: Stage) -> Option<Next> {
+    let next = match stage {
+        Stage::Return => {
+            call.result = call.notes[RESULT] as isize;
+            Next::Return
+        }
+        Stage::Exec => {
+            signal::yield_go();
+            keep(call, Stage::NoExec);
+            Next::Again
+        }
+        Stage::Map => {
+            keep(call, Stage::Mapped);
+            Next::Again
+        }
+        Stage::NoExec => {
+            signal::keep_go();
+            Next::Return
+        }
+        Stage::Tail => {
+            thread::before_tail(guest, call);
+            Next::Tail
+        }
+        _ => Next::Native,
+    };
+    guest.leave().then_some(next)
+}
+
+impl Stage {
+    fn is_at_home(self) -> bool {
+        use Stage::*;
+        matches!(self, Home | Tail | Fork | Exec | Exit | Wait | Sleep | Map)
+    }
+}
+
+/// Makes the stub give the kernel the guest's own mask, and come back to the stage.
+fn open(guest: &'static Guest, call: &mut Call, stage: Stage) -> Next {
+    keep(call, stage);
+    // From here on the guest counts as open, and handlers as the program's code. Until the kernel
+    // has the mask no signal comes.
+    call.notes[MASK] = guest.open() as usize;
+    let mask = from_ref(&call.notes[MASK]).expose_provenance();
+    call.number = libc::SYS_rt_sigprocmask as usize;
+    call.arguments[..REPLACED].copy_from_slice(&[
+        libc::SIG_SETMASK as usize,
+        mask,
+        0,
+        size_of::<u64>(),
+    ]);
+    guest.leave_closed();
+    Next::Again
+}
+
+/// Notes stage and call, while the stub makes a call in between.
+fn keep(call: &mut Call, stage: Stage) {
+    call.notes[STAGE] = stage as usize;
+    call.notes[NUMBER] = call.number;
+    call.notes[ARGUMENTS..ARGUMENTS + REPLACED].copy_from_slice(&call.arguments[..REPLACED]);
+}
+
+/// The stage and the call as they were noted.
+fn restore(call: &mut Call) -> Stage {
+    call.number = call.notes[NUMBER];
+    call.arguments[..REPLACED].copy_from_slice(&call.notes[ARGUMENTS..ARGUMENTS + REPLACED]);
+    STAGES[call.notes[STAGE]]
+}

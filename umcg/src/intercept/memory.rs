@@ -1,0 +1,70 @@
+//! Memory that a guest names in a system call: it is read and written as the kernel does it, with
+//! EFAULT where nothing is mapped.
+
+use std::mem::MaybeUninit;
+use std::ptr::{from_ref, with_exposed_provenance_mut};
+use umcg_core::{call, guarded};
+
+/// Data that a guest and the kernel exchange: any bits are a value.
+///
+/// # Safety
+/// Each pattern of bits is a value of the type, and the type has no padding.
+pub(super) unsafe trait Plain: Copy {}
+
+// SAFETY: a number.
+unsafe impl Plain for u64 {}
+// SAFETY: numbers.
+unsafe impl Plain for [u64; 2] {}
+// SAFETY: numbers.
+unsafe impl Plain for [u64; 4] {}
+// SAFETY: numbers.
+unsafe impl Plain for [u64; 8] {}
+
+/// EFAULT, as the kernel returns it.
+pub(super) const FAULT: isize = -(libc::EFAULT as isize);
+
+/// The value at this address, if all of it can be read.
+pub(super) fn read<T: Plain>(from: usize) -> Option<T> {
+    let mut value = MaybeUninit::<T>::uninit();
+    let words = size_of::<T>() / size_of::<u32>();
+    if from % size_of::<u32>() == 0 {
+        let to = value.as_mut_ptr().cast::<u32>();
+        for index in 0..words {
+            let word = guarded::load(from.wrapping_add(index * size_of::<u32>()))?;
+            // SAFETY: within the value.
+            unsafe { to.add(index).write(word) };
+        }
+    } else if !copy(libc::SYS_process_vm_readv, value.as_mut_ptr().addr(), from, size_of::<T>()) {
+        return None;
+    }
+    // SAFETY: all of it was written, and any bits are a value.
+    Some(unsafe { value.assume_init() })
+}
+
+/// Stores a value. Returns false if not all of it could be stored.
+pub(super) fn write<T: Plain>(to: usize, value: T) -> bool {
+    if size_of::<T>() == size_of::<u64>() && to % size_of::<u64>() == 0 {
+        let to = with_exposed_provenance_mut::<u64>(to);
+        // SAFETY: the guest gave the address for the result. It is a word of 8 bytes.
+        return unsafe { guarded::store(to, from_ref(&value).cast::<u64>().read()) };
+    }
+    copy(
+        libc::SYS_process_vm_writev,
+        from_ref(&value).expose_provenance(),
+        to,
+        size_of::<T>(),
+    )
+}
+
+/// Copies by the kernel: between `own`, which is the library's, and `guest`.
+fn copy(number: libc::c_long, own: usize, guest: usize, bytes: usize) -> bool {
+    let (own, guest) = ([own, bytes], [guest, bytes]);
+    // SAFETY: no arguments.
+    let process = unsafe { call(libc::SYS_getpid, [0; 6]) } as usize;
+    let (own, guest) = (
+        own.as_ptr().expose_provenance(),
+        guest.as_ptr().expose_provenance(),
+    );
+    // SAFETY: the library's side is the caller's; the kernel checks the other.
+    unsafe { call(number, [process, own, 1, guest, 1, 0]) == bytes as isize }
+}

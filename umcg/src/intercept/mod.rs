@@ -1,0 +1,60 @@
+//! Interception: the system calls of an unmodified program, and its threads as workers.
+//!
+//! The library that `umcg run` loads calls [`begin`]. From then on each system call of the program
+//! comes to the `hook`, from the engine (`umcg-intercept`), which finds the sites and leads them
+//! there. Waits of threads for private words are served in user mode; everything else is done by
+//! the kernel, where it depends on it on the thread's own kernel thread.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `hook` | decides on each call; stages of a call |
+//! | `class` | the table of system calls |
+//! | `guest` | the program's threads, and the moments when no handler of theirs may run |
+//! | `run` | the runtime that schedules them |
+//! | `futex`, `sleep` | waits that are served in user mode |
+//! | `thread` | clone, fork, exec, exit |
+//! | `signal` | actions, handlers, masks |
+//! | `code` | code that is mapped later |
+//! | `memory` | memory that a guest names |
+//! | `state` | registers that a call preserves and a switch does not |
+//!
+//! Protocol and argument: docs/protocols/run.md.
+
+mod class;
+mod code;
+mod futex;
+mod guest;
+mod hook;
+mod memory;
+mod run;
+mod signal;
+mod sleep;
+mod state;
+mod thread;
+
+pub use run::{SchedulerKind, Settings};
+pub use umcg_intercept::Error;
+
+use guest::Guest;
+use umcg_intercept::{Config, install};
+
+/// Leads the system calls of the process to this layer. The caller is a guest from here on, and so
+/// are all threads that guests make.
+///
+/// # Errors
+/// The engine cannot be installed here: nothing has changed.
+///
+/// # Safety
+/// Called once, while the process has one thread.
+pub unsafe fn begin(settings: Settings) -> Result<(), Error> {
+    run::set(settings);
+    let config = Config {
+        hook: hook::hook,
+        is_hooked: &class::HOOKED,
+        except: |_| false,
+    };
+    // SAFETY: the hook keeps to its contract, and there is one thread.
+    unsafe { install(config) }?;
+    Guest::make().begin();
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! The runtime of guests: begun when the first guest has to wait.
+
+use super::guest::{self, Guest};
+use super::signal;
+use crate::io::driver::DriverKind;
+use crate::rt::engine::guest as engine;
+use crate::rt::engine::runtime::RuntimeState;
+use crate::rt::Runtime;
+use crate::rt::scheduler::{Fifo, Priority, WorkStealing};
+use crate::rt::wait::cut;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::time::Duration;
+use umcg_core::raw;
+
+/// The scheduler of guests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SchedulerKind {
+    /// A queue a server; idle servers steal. The default.
+    #[default]
+    Steal,
+    /// One queue: first come, first served.
+    Fifo,
+    /// By priority. Threads of a program have all the same.
+    Priority,
+}
+
+/// The settings of the runtime of guests.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Settings {
+    /// How many servers; 0 for one a CPU that the process may use.
+    pub servers: usize,
+    /// Which worker runs next.
+    pub scheduler: SchedulerKind,
+    /// How long a worker may run while others wait; None for no limit.
+    pub tick: Option<Duration>,
+    /// Whether to print counts at the end.
+    pub stats: bool,
+}
+
+static SETTINGS: OnceLock<Settings> = OnceLock::new();
+static RUNTIME: OnceLock<Option<Runtime>> = OnceLock::new();
+static IS_BEGUN: AtomicBool = AtomicBool::new(false);
+
+/// Keeps the settings, for the first guest that waits.
+pub(super) fn set(settings: Settings) {
+    let _ = SETTINGS.set(settings);
+}
+
+/// Whether the runtime is there, or about to be.
+pub(super) fn is_begun() -> bool {
+    IS_BEGUN.load(Relaxed)
+}
+
+/// The runtime's state. None if it could not begin: then guests stay plain threads.
+fn runtime() -> Option<&'static RuntimeState> {
+    RUNTIME
+        .get_or_init(begin)
+        .as_ref()
+        .map(Runtime::state)
+}
+
+/// Called inside: the threads that this makes are no guests.
+fn begin() -> Option<Runtime> {
+    signal::prepare_faults();
+    IS_BEGUN.store(true, Relaxed);
+    umcg_core::fork::by_interception();
+    let settings = SETTINGS.get().copied().unwrap_or_default();
+    let builder = Runtime::builder()
+        .servers(settings.servers)
+        .name("umcg-run")
+        .driver(DriverKind::Epoll)
+        .preemption(settings.tick)
+        .on_stall(Duration::from_secs(1 << 30), |_| ());
+    let builder = match settings.scheduler {
+        SchedulerKind::Steal => builder.scheduler(WorkStealing::new()),
+        SchedulerKind::Fifo => builder.scheduler(Fifo::new()),
+        SchedulerKind::Priority => builder.scheduler(Priority::new()),
+    };
+    let runtime = builder.build().ok()?;
+    let courier = std::thread::Builder::new().name("umcg-signals".to_owned());
+    umcg_core::signal::without(|| courier.spawn(carry)).ok()?;
+    Some(runtime)
+}
+
+/// The courier's loop: sends workers home for which a signal waits there.
+fn carry() {
+    loop {
+        let worker = raw::next_called();
+        cut::cut(engine::task_of(worker));
+        if let Some(shared) = runtime() {
+            let runs = |server: &raw::Server| server.runs(worker);
+            let servers = shared.servers.iter().filter_map(|server| server.server());
+            servers.filter(runs).for_each(raw::Server::preempt);
+        }
+    }
+}
+
+/// Makes the calling guest a worker, if it is none yet. False if that is impossible.
+pub(super) fn adopt(guest: &'static Guest) -> bool {
+    if guest::adopted().is_some() {
+        return true;
+    }
+    let Some(shared) = runtime() else {
+        return false;
+    };
+    // SAFETY: a guest without a role, which ends by `thread::exit`.
+    if unsafe { engine::adopt(shared) }.is_none() {
+        return false;
+    }
+    if let Some(adopted) = guest::adopted() {
+        guest.hand_over(adopted);
+    }
+    true
+}

@@ -1,0 +1,379 @@
+//! Signals of guests: their actions, the handler in front of the program's, masks.
+//!
+//! Each function that the program installs as a handler gets ours in front ([`run`]). It does two
+//! things for the program's:
+//!
+//! - If the guest is inside (`guest.rs`), it keeps the signal: it closes, sends the signal again to
+//!   the same kernel thread, and returns. The guest opens when it leaves.
+//! - The program's handler may wait, and so may return on a server. Then the guest goes home before
+//!   ours returns: the kernel restores mask and alternate stack there.
+//!
+//! The kernel knows mask, flags and restorer as the program gave them, but for SA_RESETHAND, which
+//! would reset a signal that is kept: ours does that.
+//!
+//! Signals of our own: the tick's, SIGURG, and [`GO`], SIGSTKFLT. The program's action for them is
+//! noted and never carried out. SIGSETXID is left to the C library and `umcg_core`.
+
+use super::guest::{self, Guest};
+use super::memory::{self, FAULT, Plain};
+use crate::rt::engine::guest as engine;
+use std::cell::UnsafeCell;
+use std::ffi::{c_int, c_void};
+use std::ptr::from_ref;
+use std::sync::atomic::Ordering::*;
+use umcg_core::call;
+use umcg_core::context::lock::Lock;
+use umcg_core::signal::install;
+
+/// The signal that wakes homes, and the one of the tick.
+const GO: c_int = libc::SIGSTKFLT;
+const TICK: c_int = libc::SIGURG;
+const SIGSETXID: c_int = 33;
+const SIGNALS: usize = 64;
+const EINVAL: isize = -(libc::EINVAL as isize);
+
+const fn only(signal: c_int) -> u64 {
+    1 << (signal - 1)
+}
+
+/// All that a kernel thread blocks that is closed.
+const CLOSED: u64 = !only(SIGSETXID);
+
+/// The kernel's layout.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Action {
+    handler: usize,
+    flags: u64,
+    restorer: usize,
+    mask: u64,
+}
+
+// SAFETY: four words.
+unsafe impl Plain for Action {}
+
+const DEFAULT: Action = Action {
+    handler: libc::SIG_DFL,
+    flags: 0,
+    restorer: 0,
+    mask: 0,
+};
+
+/// The program's actions whose handler has ours in front, or that are only noted.
+struct Actions(UnsafeCell<[Action; SIGNALS + 1]>);
+
+// SAFETY: written under the lock. A handler reads an action while the program may be replacing it,
+// as it may with the kernel's: each word is read by itself.
+unsafe impl Sync for Actions {}
+
+static ACTIONS: Actions = Actions(UnsafeCell::new([DEFAULT; SIGNALS + 1]));
+static CHANGING: Lock<()> = Lock::new(());
+
+fn action(signal: c_int) -> *mut Action {
+    ACTIONS.0.get().cast::<Action>().wrapping_add(signal as usize)
+}
+
+fn ours() -> usize {
+    run as *const () as usize
+}
+
+/// rt_sigaction(2).
+pub(super) fn set_action(arguments: [usize; 6]) -> Option<isize> {
+    let [number, new, old, bytes, ..] = arguments;
+    let signal = number as c_int;
+    let is_valid = (1..=SIGNALS as c_int).contains(&signal);
+    if !is_valid || bytes != size_of::<u64>() || signal == SIGSETXID {
+        return None; // the kernel's to answer, or the C library's own
+    }
+    let new = match new {
+        0 => None,
+        _ => match memory::read::<[u64; 4]>(new) {
+            Some([handler, flags, restorer, mask]) => Some(Action {
+                handler: handler as usize,
+                flags,
+                restorer: restorer as usize,
+                mask,
+            }),
+            None => return Some(FAULT),
+        },
+    };
+    let changing = CHANGING.lock();
+    let (result, before) = exchange(signal, new);
+    drop(changing);
+    if result != 0 {
+        return Some(result);
+    }
+    let Action { handler, flags, restorer, mask } = before;
+    let words = [handler as u64, flags, restorer as u64, mask];
+    Some(if old == 0 || memory::write(old, words) { 0 } else { FAULT })
+}
+
+/// Sets the program's action, if there is a new one. Returns the kernel's answer and the action
+/// before.
+fn exchange(signal: c_int, new: Option<Action>) -> (isize, Action) {
+    // SAFETY: in the table; the lock is held.
+    let noted = unsafe { action(signal).read() };
+    if signal == GO || signal == TICK {
+        if let Some(new) = new {
+            // SAFETY: as above.
+            unsafe { action(signal).write(new) };
+        }
+        return (0, noted);
+    }
+    let is_fault = signal == libc::SIGSEGV || signal == libc::SIGBUS;
+    let is_noted_only = is_fault && is_ours_in_front_of_faults(signal);
+    if let Some(new) = new {
+        // Before the kernel knows: ours may be called at once.
+        // SAFETY: as above.
+        unsafe { action(signal).write(new) };
+    }
+    if is_noted_only {
+        return (0, noted);
+    }
+    let (result, kernels) = ask_kernel(signal, new.map(in_front));
+    if result != 0 {
+        // SAFETY: as above.
+        unsafe { action(signal).write(noted) };
+    }
+    let before = if kernels.handler == ours() { noted } else { kernels };
+    (result, before)
+}
+
+/// Whether the library's handler of faults is installed, which calls ours.
+fn is_ours_in_front_of_faults(signal: c_int) -> bool {
+    super::run::is_begun() && ask_kernel(signal, None).1.handler != ours()
+}
+
+/// The action that the kernel gets.
+fn in_front(new: Action) -> Action {
+    if matches!(new.handler, libc::SIG_DFL | libc::SIG_IGN) {
+        return new;
+    }
+    Action {
+        handler: ours(),
+        flags: (new.flags | libc::SA_SIGINFO as u64) & !(libc::SA_RESETHAND as u32 as u64),
+        ..new
+    }
+}
+
+fn ask_kernel(signal: c_int, new: Option<Action>) -> (isize, Action) {
+    let mut before = DEFAULT;
+    let new = new.as_ref().map_or(0, |new| from_ref(new).expose_provenance());
+    let old = (&raw mut before).expose_provenance();
+    let arguments = [signal as usize, new, old, size_of::<u64>(), 0, 0];
+    // SAFETY: two actions of the kernel's layout. The handler is ours, or the program's word.
+    let result = unsafe { call(libc::SYS_rt_sigaction, arguments) };
+    (result, before)
+}
+
+/// Puts ours in front of the program's actions for faults, so that the library's own handler, which
+/// is about to be installed, passes them on to ours.
+pub(super) fn prepare_faults() {
+    let _changing = CHANGING.lock();
+    for signal in [libc::SIGSEGV, libc::SIGBUS] {
+        let kernels = ask_kernel(signal, None).1;
+        if kernels.handler != ours() {
+            // SAFETY: in the table; the lock is held.
+            unsafe { action(signal).write(kernels) };
+        }
+        // By the C library, which has the function that returns from handlers.
+        // SAFETY: ours is async-signal-safe, but for the program's own.
+        let _ = unsafe {
+            install(signal, front, libc::SA_ONSTACK | libc::SA_NODEFER, 0)
+        };
+    }
+}
+
+/// [`run`], as the library's own function for handlers takes it.
+extern "C" fn front(signal: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
+    run(signal, information, context);
+}
+
+/// The handler in front of the program's.
+extern "C-unwind" fn run(signal: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
+    let Some(guest) = Guest::current() else {
+        // SAFETY: as the kernel passed it.
+        return unsafe { call_program(None, signal, information, context) };
+    };
+    // SAFETY: the kernel passes a context, whose signal set begins with the kernel's.
+    let mask = unsafe {
+        (&raw mut (*context.cast::<libc::ucontext_t>()).uc_sigmask).cast::<u64>()
+    };
+    if guest.is_inside() && !is_fault(signal, information) {
+        // SAFETY: as above.
+        guest.note_closed(unsafe { mask.read() });
+        // SAFETY: as above.
+        unsafe { mask.write(CLOSED) };
+        return send_again(signal, information);
+    }
+    // SAFETY: as the kernel passed it.
+    unsafe { call_program(Some(guest), signal, information, context) };
+    guest.enter();
+    engine::go_home();
+    if let Some(adopted) = guest::adopted() {
+        adopted.note_open();
+        // SAFETY: as above. The kernel restores it now.
+        unsafe { mask.write(mask.read() | only(GO)) };
+    }
+    guest.leave_closed();
+}
+
+/// Whether an instruction caused the signal, which would only come again.
+fn is_fault(signal: c_int, information: *const libc::siginfo_t) -> bool {
+    const FAULTS: [c_int; 5] = [
+        libc::SIGSEGV,
+        libc::SIGBUS,
+        libc::SIGFPE,
+        libc::SIGILL,
+        libc::SIGTRAP,
+    ];
+    // SAFETY: the kernel passes a siginfo_t.
+    FAULTS.contains(&signal) && unsafe { (*information).si_code } > 0
+}
+
+/// Sends a signal that has just come to the same kernel thread, which blocks it now.
+fn send_again(signal: c_int, information: *const libc::siginfo_t) {
+    // SAFETY: no arguments.
+    let process = unsafe { call(libc::SYS_getpid, [0; 6]) } as usize;
+    // SAFETY: no arguments.
+    let thread = unsafe { call(libc::SYS_gettid, [0; 6]) } as usize;
+    let information = information.expose_provenance();
+    let arguments = [process, thread, signal as usize, information, 0, 0];
+    // SAFETY: as the kernel gave it.
+    if unsafe { call(libc::SYS_rt_tgsigqueueinfo, arguments) } < 0 {
+        // SAFETY: without its information, where the queue is full.
+        unsafe { call(libc::SYS_tgkill, [process, thread, signal as usize, 0, 0, 0]) };
+    }
+}
+
+/// Carries out the program's action.
+///
+/// # Safety
+/// Called by the handler, with its arguments.
+unsafe fn call_program(
+    guest: Option<&Guest>,
+    signal: c_int,
+    information: *mut libc::siginfo_t,
+    context: *mut c_void,
+) {
+    // SAFETY: in the table.
+    let Action { handler, flags, .. } = unsafe { action(signal).read_volatile() };
+    match handler {
+        // It was replaced meanwhile, or is that of a fault.
+        libc::SIG_DFL => return default_action(signal, information),
+        libc::SIG_IGN if !is_fault(signal, information) => return,
+        libc::SIG_IGN => return default_action(signal, information),
+        _ => {}
+    }
+    if flags as u32 & libc::SA_RESETHAND as u32 != 0 {
+        let changing = CHANGING.lock();
+        // SAFETY: in the table; the lock is held.
+        unsafe { action(signal).write(DEFAULT) };
+        ask_kernel(signal, Some(DEFAULT));
+        drop(changing);
+    }
+    if let Some(guest) = guest {
+        guest.handled.store(guest.handled.load(Relaxed).wrapping_add(1), Relaxed);
+        if flags as u32 & libc::SA_RESTART as u32 == 0 {
+            guest.cut.store(guest.cut.load(Relaxed).wrapping_add(1), Relaxed);
+        }
+    }
+    type Full = extern "C-unwind" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+    // SAFETY: the program gave it as a handler. One without SA_SIGINFO ignores the others.
+    let handler = unsafe { std::mem::transmute::<usize, Full>(handler) };
+    handler(signal, information, context);
+}
+
+fn default_action(signal: c_int, information: *const libc::siginfo_t) {
+    ask_kernel(signal, Some(DEFAULT));
+    if !is_fault(signal, information) {
+        send_again(signal, information);
+    }
+}
+
+/// rt_sigprocmask(2) of a guest. None if the kernel is to do it.
+pub(super) fn set_mask(arguments: [usize; 6]) -> Option<isize> {
+    let adopted = guest::adopted()?;
+    let [how, new, old, bytes, ..] = arguments;
+    if bytes != size_of::<u64>() {
+        return Some(EINVAL);
+    }
+    let new = match new {
+        0 => None,
+        _ => match memory::read::<u64>(new) {
+            Some(new) => Some(new),
+            None => return Some(FAULT),
+        },
+    };
+    let before = if adopted.is_closed() {
+        adopted.mask()
+    } else {
+        change(libc::SIG_BLOCK, 0) & !only(GO)
+    };
+    if let Some(new) = new {
+        let next = match how as c_int {
+            libc::SIG_BLOCK => before | new,
+            libc::SIG_UNBLOCK => before & !new,
+            libc::SIG_SETMASK => new,
+            _ => return Some(EINVAL),
+        };
+        if adopted.is_closed() {
+            adopted.set_mask(next);
+        } else {
+            change(libc::SIG_SETMASK, next | only(GO));
+        }
+    }
+    Some(if old == 0 || memory::write(old, before) { 0 } else { FAULT })
+}
+
+/// Changes the kernel's mask, and returns the one before.
+pub(super) fn change(how: c_int, mask: u64) -> u64 {
+    let mut before = 0u64;
+    let arguments = [
+        how as usize,
+        from_ref(&mask).expose_provenance(),
+        (&raw mut before).expose_provenance(),
+        size_of::<u64>(),
+        0,
+        0,
+    ];
+    // SAFETY: two sets of signals.
+    unsafe { call(libc::SYS_rt_sigprocmask, arguments) };
+    before
+}
+
+/// In the child of a fork, which has no home to be woken. `kept` is the guest's mask, if the kernel
+/// does not have it.
+pub(super) fn forget_go(kept: Option<u64>) {
+    match kept {
+        Some(mask) => change(libc::SIG_SETMASK, mask),
+        None => change(libc::SIG_UNBLOCK, only(GO)),
+    };
+}
+
+/// Before another program takes the process: it begins with the guest's mask, and without a signal
+/// of ours.
+pub(super) fn yield_go() {
+    if guest::adopted().is_none() {
+        return;
+    }
+    let (signals, now) = (only(GO), [0u64; 2]);
+    let arguments = [
+        from_ref(&signals).expose_provenance(),
+        0,
+        from_ref(&now).expose_provenance(),
+        size_of::<u64>(),
+        0,
+        0,
+    ];
+    // SAFETY: takes our own signal, if one is pending. It does not wait.
+    while unsafe { call(libc::SYS_rt_sigtimedwait, arguments) } == GO as isize {}
+    change(libc::SIG_UNBLOCK, only(GO));
+}
+
+/// No other program took the process.
+pub(super) fn keep_go() {
+    if guest::adopted().is_some() {
+        change(libc::SIG_BLOCK, only(GO));
+    }
+}

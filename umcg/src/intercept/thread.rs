@@ -1,0 +1,126 @@
+//! Calls that make and end threads and processes.
+//!
+//! They are made at home: a child inherits mask, affinity, credentials and much else from the
+//! kernel thread that makes it.
+
+use super::guest::{self, Guest};
+use super::hook::Stage;
+use super::{memory, signal};
+use crate::rt::engine::guest as engine;
+use umcg_core::fork;
+use umcg_intercept::Call;
+
+const THREAD: u64 = libc::CLONE_THREAD as u64;
+const SHARES_MEMORY: u64 = libc::CLONE_VM as u64;
+const SETS_STORAGE: u64 = libc::CLONE_SETTLS as u64;
+
+/// The parts of clone(2) and clone3(2) that count here.
+#[derive(Clone, Copy)]
+struct Clone {
+    flags: u64,
+    stack: u64,
+    storage: u64,
+}
+
+impl Clone {
+    fn of(call: &Call) -> Option<Clone> {
+        let [first, second, .., fifth, _] = call.arguments;
+        match call.number as libc::c_long {
+            libc::SYS_clone => Some(Clone {
+                flags: first as u64,
+                stack: second as u64,
+                storage: fifth as u64,
+            }),
+            libc::SYS_clone3 => {
+                // flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls
+                let arguments = memory::read::<[u64; 8]>(first)?;
+                Some(Clone {
+                    flags: arguments[0],
+                    stack: arguments[5],
+                    storage: arguments[7],
+                })
+            }
+            libc::SYS_vfork => Some(Clone {
+                flags: SHARES_MEMORY | libc::CLONE_VFORK as u64,
+                stack: 0,
+                storage: 0,
+            }),
+            libc::SYS_fork => Some(Clone {
+                flags: 0,
+                stack: 0,
+                storage: 0,
+            }),
+            _ => None,
+        }
+    }
+
+    /// Whether the child goes on with the maker's stack in the maker's memory, or on another one:
+    /// then nothing of ours may be on the stack.
+    fn is_elsewhere(self) -> bool {
+        self.stack != 0 || self.flags & SHARES_MEMORY != 0
+    }
+}
+
+/// Whether a call of a thread of ours must leave nothing on the stack.
+pub(super) fn returns_elsewhere(call: &Call) -> bool {
+    match call.number as libc::c_long {
+        // Its arguments are not looked at where no fault may be caught: clone3 comes from the C
+        // library, which uses it for threads.
+        libc::SYS_clone3 | libc::SYS_vfork => true,
+        libc::SYS_clone => Clone::of(call).is_some_and(Clone::is_elsewhere),
+        _ => false,
+    }
+}
+
+pub(super) fn begin(_guest: &'static Guest, call: &Call) -> Stage {
+    match call.number as libc::c_long {
+        libc::SYS_exit => Stage::Exit,
+        libc::SYS_exit_group => Stage::Native,
+        libc::SYS_execve | libc::SYS_execveat => Stage::Exec,
+        _ => match Clone::of(call) {
+            Some(clone) if clone.is_elsewhere() => Stage::Tail,
+            Some(_) => Stage::Fork,
+            None => Stage::Home, // a bad pointer, as the kernel will say
+        },
+    }
+}
+
+/// The guest is at home and open. The kernel makes its child next.
+pub(super) fn before_tail(guest: &'static Guest, call: &Call) {
+    let Some(clone) = Clone::of(call) else { return };
+    if clone.flags & THREAD != 0 {
+        if clone.flags & SETS_STORAGE != 0 {
+            // SAFETY: the storage of a thread that does not run yet.
+            unsafe { Guest::make().begin_with(clone.storage as usize) };
+        }
+    } else if clone.flags & SHARES_MEMORY != 0 {
+        guest.begin_vfork();
+    }
+}
+
+pub(super) fn before_fork() {
+    fork::prepare();
+}
+
+/// # Safety of memory
+/// The child is one thread, and intercepts nothing from here on.
+pub(super) fn after_fork(in_child: bool) {
+    let kept = guest::adopted().map(|adopted| adopted.is_closed().then(|| adopted.mask()));
+    // SAFETY: `before_fork` was called before, by this thread or the one that it copies.
+    unsafe { fork::after(in_child) };
+    if in_child {
+        guest::stand_aside();
+        if let Some(kept) = kept {
+            signal::forget_go(kept);
+        }
+    }
+}
+
+/// The guest, at home and open, ends its thread next.
+pub(super) fn exit(guest: &'static Guest) {
+    if let Some(adopted) = guest::adopted() {
+        // SAFETY: the calling worker, which is at home.
+        unsafe { engine::end(adopted) };
+    }
+    guest.end();
+}

@@ -1,0 +1,95 @@
+//! Adopted threads as workers of a runtime: pthreads of a program that knows nothing of it.
+//!
+//! At home such a worker counts as blocked, as in a blocking scope. It waits at home by leaving it:
+//! its context stays, and the party that wakes it gives it to the scheduler. So it goes on with a
+//! server. [`go_home`] brings it back.
+
+use super::runtime::RuntimeState;
+use super::server::{self, Running};
+use crate::rt::task::{IS_FULL, IS_THREAD, IS_WORKER, Task, heap};
+use std::sync::atomic::Ordering::*;
+use umcg_core::raw::{self, Adopted};
+
+/// Makes the calling pthread a worker of this runtime, at home. None if that is impossible here or
+/// now.
+///
+/// # Safety
+/// The caller has no role. Its end is announced by [`end`].
+#[cfg_attr(not(feature = "intercept"), allow(dead_code, reason = "for guests"))]
+pub(crate) unsafe fn adopt(shared: &RuntimeState) -> Option<&'static Task> {
+    let task = heap::take();
+    task.renew(shared.as_of(), IS_WORKER | IS_FULL | IS_THREAD);
+    let id = (task as *const Task).addr() as u64;
+    // SAFETY: passed on.
+    match unsafe { Adopted::adopt(shared.group, id) } {
+        Ok(adopted) => {
+            task.carrier.store(adopted.worker().into_ptr(), Relaxed);
+            shared.spawned_outside.fetch_add(1, Relaxed);
+            shared.blocked.fetch_add(1, Relaxed);
+            Some(task)
+        }
+        Err(_) => {
+            heap::give_back(task);
+            None
+        }
+    }
+}
+
+/// Makes the calling adopted worker, which is at home, a plain thread again.
+///
+/// # Safety
+/// The caller is that worker, and waits nowhere.
+#[cfg_attr(not(feature = "intercept"), allow(dead_code, reason = "for guests"))]
+pub(crate) unsafe fn end(adopted: Adopted) {
+    let task = Task::of(adopted.worker());
+    let shared = RuntimeState::of(task);
+    // SAFETY: passed on.
+    unsafe { adopted.end() };
+    shared.blocked.fetch_sub(1, Relaxed);
+    shared.count_end_outside();
+    heap::give_back(task);
+}
+
+/// Brings the calling adopted worker home, if a server runs it. It is closed there, until the
+/// caller opens. Switches.
+#[cfg_attr(not(feature = "intercept"), allow(dead_code, reason = "for guests"))]
+pub(crate) fn go_home() {
+    if let Some(running) = server::running() {
+        running.go_home();
+    }
+}
+
+impl Running {
+    fn go_home(self) {
+        // SAFETY: the caller has not switched since `running`, and is an adopted worker.
+        unsafe { Adopted::go_home(self.into_raw()) };
+    }
+}
+
+/// The caller, if it is an adopted worker at home.
+#[inline(always)]
+pub(crate) fn at_home() -> Option<Adopted> {
+    if cfg!(feature = "intercept") {
+        Adopted::at_home()
+    } else {
+        None
+    }
+}
+
+/// Called in a step at home, before the right to run the worker is given away: it is no longer
+/// blocked.
+pub(crate) fn note_departure(task: &'static Task) {
+    RuntimeState::of(task).blocked.fetch_sub(1, Relaxed);
+}
+
+/// A server of the runtime of this worker, which is at home, for its deadlines: its timers, and a
+/// function that makes it look at them.
+pub(crate) fn runtime_at_home(adopted: Adopted) -> (&'static RuntimeState, &'static Task) {
+    let task = Task::of(adopted.worker());
+    (RuntimeState::of(task), task)
+}
+
+/// The task of an adopted worker.
+pub(crate) fn task_of(worker: raw::Worker) -> &'static Task {
+    Task::of(worker)
+}
