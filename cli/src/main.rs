@@ -1,4 +1,5 @@
-//! The command `umcg`: `umcg bench` compares, `umcg doctor` reports this machine's features.
+//! The command `umcg`: `umcg bench` compares, `umcg doctor` reports this machine's features,
+//! `umcg run` runs a program.
 //!
 //! Its exit status is 0, 1 where `umcg bench compare` has found a row that is worse, and 2 after an
 //! error.
@@ -7,6 +8,7 @@ mod bench;
 mod compare;
 mod doctor;
 mod output;
+mod run;
 
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -29,6 +31,8 @@ enum Command {
     },
     /// Say which features of kernel and CPU umcg uses here, and what it does where one is missing
     Doctor(doctor::Args),
+    /// Run a program with its threads scheduled in user mode
+    Run(run::Args),
     /// Print a shell's completions
     #[command(hide = true)]
     Completions {
@@ -57,6 +61,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Command::Bench { bench } => return bench::run(bench),
         Command::Doctor(args) => doctor::run(&args)?,
+        Command::Run(args) => run::run(&args)?,
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "umcg", &mut text);

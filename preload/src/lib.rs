@@ -31,9 +31,9 @@ unsafe extern "C" fn begin(
         Ok(None) => return,
         Err(wrong) => return umcg_core::say(format_args!("run: {wrong}; the program runs natively")),
     };
-    heap::prepare();
     // SAFETY: by the contract.
-    if let Err(error) = unsafe { umcg::intercept::begin(settings) } {
-        umcg_core::say(format_args!("run: {error}; the program runs natively"));
+    match unsafe { umcg::intercept::begin(settings) } {
+        Ok(()) => heap::prepare(),
+        Err(error) => umcg_core::say(format_args!("run: {error}; the program runs natively")),
     }
 }

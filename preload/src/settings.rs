@@ -19,18 +19,7 @@ impl Environment {
 
     /// The settings; None if the library was loaded for no program of `umcg run`.
     pub(crate) fn settings(self) -> Result<Option<Settings>, &'static str> {
-        if self.get("UMCG_RUN").is_none() {
-            return Ok(None);
-        }
-        let tick = self.number("UMCG_RUN_TICK", "UMCG_RUN_TICK is no number")?;
-        let tick = tick.unwrap_or(10);
-        let servers = self.number("UMCG_RUN_SERVERS", "UMCG_RUN_SERVERS is no number")?;
-        Ok(Some(Settings {
-            servers: servers.unwrap_or(0) as usize,
-            scheduler: self.scheduler()?,
-            tick: (tick != 0).then(|| Duration::from_millis(tick)),
-            stats: self.get("UMCG_RUN_STATS").is_some(),
-        }))
+        self.get("UMCG_RUN").map(settings).transpose()
     }
 
     /// The value of a variable.
@@ -50,20 +39,52 @@ impl Environment {
             }
         }
     }
+}
 
-    fn number(self, name: &str, wrong: &'static str) -> Result<Option<u64>, &'static str> {
-        self.get(name)
-            .map(|text| text.parse().map_err(|_| wrong))
-            .transpose()
+/// The settings of a text as `servers=2,scheduler=steal,tick=10`.
+fn settings(text: &str) -> Result<Settings, &'static str> {
+    let mut settings = Settings::default();
+    for pair in text.split(',').filter(|pair| !pair.is_empty()) {
+        let Some((key, value)) = pair.split_once('=') else {
+            return Err("UMCG_RUN has a word without a value");
+        };
+        match key {
+            "servers" => settings.servers = number(value)? as usize,
+            "tick" => {
+                let tick = number(value)?;
+                settings.tick = (tick != 0).then(|| Duration::from_millis(tick));
+            }
+            "scheduler" => settings.scheduler = scheduler(value)?,
+            _ => return Err("UMCG_RUN names no such setting"),
+        }
     }
+    Ok(settings)
+}
 
-    fn scheduler(self) -> Result<SchedulerKind, &'static str> {
-        match self.get("UMCG_RUN_SCHEDULER") {
-            None => Ok(SchedulerKind::default()),
-            Some("steal") => Ok(SchedulerKind::Steal),
-            Some("fifo") => Ok(SchedulerKind::Fifo),
-            Some("priority") => Ok(SchedulerKind::Priority),
-            Some(_) => Err("UMCG_RUN_SCHEDULER names no scheduler"),
+fn number(text: &str) -> Result<u64, &'static str> {
+    text.parse().map_err(|_| "a setting in UMCG_RUN is no number")
+}
+
+fn scheduler(name: &str) -> Result<SchedulerKind, &'static str> {
+    match name {
+        "steal" => Ok(SchedulerKind::Steal),
+        "fifo" => Ok(SchedulerKind::Fifo),
+        "priority" => Ok(SchedulerKind::Priority),
+        _ => Err("UMCG_RUN names no such scheduler"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_read_and_others_refused() {
+        let settings = settings("servers=3,tick=0,scheduler=fifo").unwrap();
+        assert_eq!((settings.servers, settings.tick), (3, None));
+        assert_eq!(settings.scheduler, SchedulerKind::Fifo);
+        for wrong in ["servers", "servers=x", "scheduler=fast", "speed=9"] {
+            assert!(super::settings(wrong).is_err(), "{wrong}");
         }
     }
 }

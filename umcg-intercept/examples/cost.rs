@@ -4,9 +4,10 @@
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod cost {
+    use core::arch::asm;
     use std::hint::black_box;
     use std::time::Instant;
-    use umcg_intercept::{Call, Config, Next, raw_syscall};
+    use umcg_intercept::{Call, Config, Next};
 
     const ROUNDS: usize = 41;
     const CALLS: u32 = 100_000;
@@ -39,6 +40,11 @@ mod cost {
                 start.elapsed().as_secs_f64() * 1e9 / f64::from(CALLS)
             })
             .collect();
+        print(name, &mut rounds)
+    }
+
+    /// Prints the median and the minimum, and returns the latter.
+    fn print(name: &str, rounds: &mut [f64]) -> f64 {
         rounds.sort_by(f64::total_cmp);
         println!("{name:<44} {:8.2} {:8.2}", rounds[ROUNDS / 2], rounds[0]);
         rounds[0]
@@ -52,79 +58,82 @@ mod cost {
     #[repr(align(64))]
     struct Area([u8; 4096]);
 
+    /// Puts registers into use.
+    type Dirty = fn();
+
+    fn nothing() {}
+
+    fn ymm() {
+        // SAFETY: the processor has the instruction.
+        unsafe { asm!("vpcmpeqd ymm0, ymm0, ymm0", out("xmm0") _) };
+    }
+
+    fn upper_zmm() {
+        // SAFETY: the processor has the instruction.
+        unsafe { asm!("vpternlogd zmm16, zmm16, zmm16, 255") };
+    }
+
+    fn all() {
+        upper_zmm();
+        // SAFETY: the processor has the instructions.
+        unsafe {
+            asm!("vpternlogd zmm0, zmm0, zmm0, 255", "kxnorw k1, k1, k1", out("xmm0") _);
+        };
+    }
+
+    fn x87() {
+        // SAFETY: leaves the stack of registers empty.
+        unsafe { asm!("fldz", "fstp st(0)", out("st(0)") _) };
+    }
+
+    fn save(area: &mut Area) {
+        // SAFETY: the area is large enough, and one thread runs.
+        unsafe { umcg_intercept::save_extended(area.0.as_mut_ptr()) };
+    }
+
+    fn restore(area: &Area) {
+        // SAFETY: saved before.
+        unsafe { umcg_intercept::restore_extended(area.0.as_ptr()) };
+    }
+
     /// Saving and restoring the extended state, with more and more of it in use.
     fn extended() {
+        assert!(umcg_intercept::extended_size() <= size_of::<Area>());
         let mut area = Area([0; 4096]);
-        assert!(umcg_intercept::extended_size() <= area.0.len());
-        let area = area.0.as_mut_ptr();
-        let both = || {
-            // SAFETY: the area is large enough, and one thread runs.
-            unsafe { umcg_intercept::save_extended(area) };
-            // SAFETY: saved before.
-            unsafe { umcg_intercept::restore_extended(area) };
-        };
-        // A round begins with state that the clock and the formatting left, so each first clears.
-        // SAFETY: clears registers.
-        let clear = || unsafe { umcg_intercept::save_extended(area) };
-        let measure = |name: &str, dirty: fn()| {
+        let (start, first) = (Instant::now(), ticks());
+        while start.elapsed().as_millis() < 20 {}
+        let rate = (ticks() - first) as f64 / (start.elapsed().as_secs_f64() * 1e9);
+        let mut measure = |name: &str, dirty: Dirty| {
             let mut rounds: Vec<f64> = (0..ROUNDS)
                 .map(|_| {
-                    clear();
+                    save(&mut area); // clears the traces of the round before
                     dirty();
                     let start = ticks();
-                    (0..CALLS).for_each(|_| both());
-                    (ticks() - start) as f64 / f64::from(CALLS)
+                    for _ in 0..CALLS {
+                        save(&mut area);
+                        restore(&area);
+                    }
+                    (ticks() - start) as f64 / f64::from(CALLS) / rate
                 })
                 .collect();
-            rounds.sort_by(f64::total_cmp);
-            println!(
-                "{name:<44} {:8.2} {:8.2} ticks",
-                rounds[ROUNDS / 2],
-                rounds[0]
-            );
+            print(name, &mut rounds);
         };
-        // SAFETY: an instruction that reads.
-        let in_use =
-            || unsafe { core::arch::asm!("xgetbv", in("ecx") 1, out("eax") _, out("edx") _) };
-        let start = ticks();
-        (0..CALLS).for_each(|_| in_use());
-        println!(
-            "xgetbv: {:.2} ticks",
-            (ticks() - start) as f64 / f64::from(CALLS)
-        );
-        let start = Instant::now();
-        let first = ticks();
-        while start.elapsed().as_millis() < 20 {}
-        let rate = (ticks() - first) as f64 / start.elapsed().as_secs_f64() / 1e9;
-        println!("ticks a ns: {rate:.3}");
-        measure("save and restore, nothing in use", || {});
+        measure("save and restore, nothing in use", nothing);
         if is_x86_feature_detected!("avx") {
-            // SAFETY: the processor has the instruction.
-            measure("  ymm in use", || unsafe {
-                core::arch::asm!("vpcmpeqd ymm0, ymm0, ymm0", out("xmm0") _);
-            });
+            measure("  ymm in use", ymm);
         }
         if is_x86_feature_detected!("avx512f") {
-            // SAFETY: the processor has the instruction.
-            measure("  zmm16 to zmm31 in use", || unsafe {
-                core::arch::asm!("vpternlogd zmm16, zmm16, zmm16, 255");
-            });
-            // SAFETY: the processor has the instruction.
-            measure("  all zmm and masks in use", || unsafe {
-                core::arch::asm!(
-                    "vpternlogd zmm16, zmm16, zmm16, 255",
-                    "vpternlogd zmm0, zmm0, zmm0, 255",
-                    "kxnorw k1, k1, k1",
-                    out("xmm0") _,
-                );
-            });
+            measure("  zmm16 to zmm31 in use", upper_zmm);
+            measure("  all zmm and masks in use", all);
         }
-        // SAFETY: leaves the stack of registers empty.
-        measure("  x87 used, its registers empty", || unsafe {
-            core::arch::asm!("fld1", "fstp st(0)", out("st(0)") _, out("st(1)") _, out("st(2)") _,
-                out("st(3)") _, out("st(4)") _, out("st(5)") _, out("st(6)") _, out("st(7)") _);
-        });
-        clear();
+        measure("  x87 used, its registers empty", x87);
+        let start = ticks();
+        for _ in 0..CALLS {
+            // SAFETY: reads a register of the processor, which has it if it has AVX-512.
+            unsafe { asm!("xgetbv", in("ecx") 1, out("eax") _, out("edx") _) };
+        }
+        let each = (ticks() - start) as f64 / f64::from(CALLS) / rate;
+        println!("{:<44} {each:8.2}", "xgetbv");
     }
 
     fn ticks() -> u64 {
@@ -133,14 +142,17 @@ mod cost {
     }
 
     pub(crate) fn main() {
-        println!("{:<44} {:>8} {:>8}", "ns a call", "median", "minimum");
-        extern "C" fn nothing() {}
-        let function: extern "C" fn() = black_box(nothing);
-        let nothing = measure("call of an empty function", || function());
-        // SAFETY: a call without arguments.
-        let raw = || drop(black_box(unsafe { raw_syscall(PASSED as usize, [0; 6]) }));
-        measure("raw_syscall", raw);
-        let unpatched = measure("syscall() of libc, unpatched", || by_libc(PASSED));
+        println!("{:<44} {:>8} {:>8}", "ns", "median", "minimum");
+        let function = black_box(nothing as Dirty);
+        let empty = measure("call of an empty function", function);
+        let cases = [
+            ("passed by the table", PASSED),
+            ("hook says Native", NATIVE),
+            ("hook says Again", AGAIN),
+        ];
+        let before = cases.map(|(name, number)| {
+            measure(&format!("unpatched, later: {name}"), || by_libc(number))
+        });
         let config = Config {
             hook,
             is_hooked: &HOOKED,
@@ -153,23 +165,25 @@ mod cost {
             "install: {:.1} ms\n{report}",
             start.elapsed().as_secs_f64() * 1e3
         );
-        let passed = measure("syscall() of libc, passed by the table", || by_libc(PASSED));
-        let returned = measure("getuid() of libc, hook returns", || {
+        let returned = measure("hook returns", || {
             // SAFETY: no arguments.
             black_box(unsafe { libc::getuid() });
         });
-        let native = measure("syscall() of libc, hook says Native", || by_libc(NATIVE));
-        let again = measure("syscall() of libc, hook says Again", || by_libc(AGAIN));
         println!(
-            "over nothing: the hook that returns {:.2}",
-            returned - nothing
+            "{:<44} {:>8} {:8.2}",
+            "  over an empty function",
+            "",
+            returned - empty
         );
-        println!(
-            "over the unpatched call: passed {:.2}, Native {:.2}, Again {:.2}",
-            passed - unpatched,
-            native - unpatched,
-            again - unpatched
-        );
+        for ((name, number), before) in cases.into_iter().zip(before) {
+            let after = measure(name, || by_libc(number));
+            println!(
+                "{:<44} {:>8} {:8.2}",
+                "  over unpatched",
+                "",
+                after - before
+            );
+        }
         extended();
         let start = Instant::now();
         black_box(umcg_intercept::look_again());

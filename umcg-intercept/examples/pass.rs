@@ -4,6 +4,100 @@
 //! `none` (nothing is hooked, but all sites are patched), and `PASS_REPORT` names a file that the
 //! report is appended to at the end.
 
+/// Memory for the hook. The C library's allocator may itself be making the call.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod heap {
+    use core::alloc::{GlobalAlloc, Layout};
+    use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    const BLOCK: usize = 1 << 20;
+
+    /// Blocks from the kernel, cut into powers of two; free ones are linked by size.
+    struct Heap {
+        taken: AtomicBool,
+        free: [AtomicUsize; 64],
+        rest: [AtomicUsize; 2],
+    }
+
+    #[global_allocator]
+    static HEAP: Heap = Heap {
+        taken: AtomicBool::new(false),
+        free: [const { AtomicUsize::new(0) }; 64],
+        rest: [const { AtomicUsize::new(0) }; 2],
+    };
+
+    fn map(size: usize) -> usize {
+        let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+        let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;
+        let arguments = [0, size, protection, flags, usize::MAX, 0];
+        // SAFETY: new memory.
+        let got = unsafe { umcg_intercept::raw_syscall(libc::SYS_mmap as usize, arguments) };
+        if got < 0 { 0 } else { got as usize }
+    }
+
+    impl Heap {
+        fn cut(&self, size: usize) -> usize {
+            let [at, end] = [0, 1].map(|one| self.rest[one].load(Ordering::Relaxed));
+            let start = at.next_multiple_of(size.min(4096));
+            if at != 0 && start + size <= end {
+                self.rest[0].store(start + size, Ordering::Relaxed);
+                return start;
+            }
+            let new = map(size.max(BLOCK));
+            if new != 0 && size < BLOCK {
+                self.rest[0].store(new + size, Ordering::Relaxed);
+                self.rest[1].store(new + BLOCK, Ordering::Relaxed);
+            }
+            new
+        }
+
+        fn locked<T>(&self, action: impl FnOnce() -> T) -> T {
+            while self.taken.swap(true, Ordering::Acquire) {
+                core::hint::spin_loop();
+            }
+            let result = action();
+            self.taken.store(false, Ordering::Release);
+            result
+        }
+    }
+
+    // SAFETY: blocks are powers of two, as large and aligned as asked (up to a page), and each has
+    // one user.
+    unsafe impl GlobalAlloc for Heap {
+        unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+            let size = layout
+                .size()
+                .max(layout.align())
+                .max(16)
+                .next_power_of_two();
+            let free = &self.free[size.trailing_zeros() as usize];
+            let address = self.locked(|| match free.load(Ordering::Relaxed) {
+                0 => self.cut(size),
+                first => {
+                    // SAFETY: a free block holds the next one's address.
+                    free.store(unsafe { *(first as *const usize) }, Ordering::Relaxed);
+                    first
+                }
+            });
+            address as *mut u8
+        }
+
+        unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+            let size = layout
+                .size()
+                .max(layout.align())
+                .max(16)
+                .next_power_of_two();
+            let free = &self.free[size.trailing_zeros() as usize];
+            self.locked(|| {
+                // SAFETY: the block is free, and has room for an address.
+                unsafe { *block.cast::<usize>() = free.load(Ordering::Relaxed) };
+                free.store(block as usize, Ordering::Relaxed);
+            });
+        }
+    }
+}
+
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod pass {
     use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -23,9 +23,9 @@
 //! - The engine's own calls are [`raw_syscall`]s, and never hooked.
 //! - Nothing fails later: after [`install`] has returned, a call is hooked or passes.
 //!
-//! Rejected: preloaded symbols (they miss the C library's internal calls and inlined ones), and code
-//! at address zero, to which `call *%rax` in place of `syscall` leads (it hides null pointers, and
-//! overwrites the red zone).
+//! Rejected: preloaded symbols (they miss the C library's internal calls and inlined ones), and
+//! code at address zero, to which `call *%rax` in place of `syscall` leads (it hides null pointers,
+//! and overwrites the red zone).
 
 mod call;
 mod report;
@@ -39,6 +39,7 @@ mod x86;
 pub use x86::{
     engine::{forget, install, look_again, report},
     extended::{extended_size, may_switch, restore_extended, save_extended},
+    net::{arm_thread, disarm_thread, on_sigsys, signal_restorer},
     stub::raw_syscall,
     trap::{is_inside, on_trap},
 };

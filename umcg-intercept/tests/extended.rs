@@ -14,7 +14,10 @@ struct Registers {
 
 global_asm!(
     "test_load_512:",
-    r".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31",
+    r".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
+    r"vmovdqu64 zmm\n, [rdi + 64 * \n]",
+    ".endr",
+    r".irp n, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31",
     r"vmovdqu64 zmm\n, [rdi + 64 * \n]",
     ".endr",
     r".irp n, 0, 1, 2, 3, 4, 5, 6, 7",
@@ -22,7 +25,10 @@ global_asm!(
     ".endr",
     "ret",
     "test_store_512:",
-    r".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31",
+    r".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
+    r"vmovdqu64 [rdi + 64 * \n], zmm\n",
+    ".endr",
+    r".irp n, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31",
     r"vmovdqu64 [rdi + 64 * \n], zmm\n",
     ".endr",
     r".irp n, 0, 1, 2, 3, 4, 5, 6, 7",
@@ -143,16 +149,9 @@ fn round(loaded: &Registers, functions: &Functions) {
         masks: [0; 8],
     };
     let mut restored = saved.clone();
+    let place = area[offset..].as_mut_ptr();
     // SAFETY: the area is large enough; the processor has what the functions use.
-    unsafe {
-        test_round(
-            loaded,
-            area.as_mut_ptr().add(offset),
-            &raw mut saved,
-            &raw mut restored,
-            functions,
-        );
-    }
+    unsafe { test_round(loaded, place, &raw mut saved, &raw mut restored, functions) };
     for at in 0..16 {
         assert_eq!(
             saved.wide[at][..2],
@@ -197,35 +196,70 @@ fn vector_registers() {
     assert!(may_switch());
 }
 
+/// Control words: MXCSR and that of the x87.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Control(u32, u16);
+
+fn control() -> Control {
+    let mut control = Control(0, 0);
+    // SAFETY: stores two words.
+    unsafe { asm!("stmxcsr [{0}]", "fnstcw [{0} + 4]", in(reg) &raw mut control) };
+    control
+}
+
+fn set_control(control: Control) {
+    // SAFETY: masks all exceptions, and the test puts the words back.
+    unsafe { asm!("ldmxcsr [{0}]", "fldcw [{0} + 4]", in(reg) &raw const control) };
+}
+
 #[test]
-fn control_words_and_x87_registers() {
+fn control_words() {
     let mut area = vec![0_u8; extended_size()];
-    let area = area.as_mut_ptr();
-    let control = 0x0f7f_u16; // rounds to zero
-    let other = 0x037f_u16;
-    let mut back = 0_u16;
-    let (mut state, mut empty) = ([0_u32; 2], [0_u32; 1]);
-    let (mut one, mut pi) = (0_f64, 0_f64);
-    let changed = 0x7f80_u32;
-    // SAFETY: the stack of registers is empty again behind the last block, and all that changes in
-    // between is put back.
+    let at_first = control();
+    let own = Control(0x7f80, 0x0f7f);
+    set_control(own);
+    // SAFETY: the area is large enough.
+    unsafe { save_extended(area.as_mut_ptr()) };
+    set_control(Control(0x1f80, 0x037f));
+    // SAFETY: saved before.
+    unsafe { restore_extended(area.as_ptr()) };
+    let restored = control();
+    set_control(at_first);
+    assert_eq!(restored, own);
+}
+
+#[test]
+fn x87_registers() {
+    let mut area = vec![0_u8; extended_size()];
+    let place = area.as_mut_ptr();
+    let mut values = [0_f64; 2];
+    // SAFETY: leaves two values on the stack of registers, which are taken off below.
+    unsafe { asm!("fldpi", "fld1") };
+    // SAFETY: the area is large enough.
+    unsafe { save_extended(place) };
+    // SAFETY: another thread's calculation, on an empty stack.
     unsafe {
-        asm!("stmxcsr [{0}]", "fldcw [{1}]", "fldpi", "fld1", in(reg) &raw mut state[0], in(reg) &raw const control);
-        save_extended(area);
-        // Another thread's: other control words and values.
-        asm!("ldmxcsr [{0}]", "fldcw [{1}]", "fldz", "fstp st(0)", in(reg) &raw const changed, in(reg) &raw const other);
-        restore_extended(area);
-        asm!("stmxcsr [{0}]", "fnstcw [{1}]", "fstp qword ptr [{2}]", "fstp qword ptr [{3}]", "fninit",
-            in(reg) &raw mut state[1], in(reg) &raw mut back, in(reg) &raw mut one, in(reg) &raw mut pi);
-        // With an empty stack nothing is saved, though the registers count as used.
-        asm!("fldz", "fstp st(0)");
-        save_extended(area);
-        asm!("mov {0:e}, [{1} + 8]", "mov [{2}], {0:e}", out(reg) _, in(reg) area, in(reg) &raw mut empty);
-        restore_extended(area);
-    }
-    assert_eq!(state[0], state[1]);
-    assert_eq!(back & 0xf00, control & 0xf00);
-    assert_eq!(one, 1.0);
-    assert!((pi - std::f64::consts::PI).abs() < 1e-15);
-    assert_eq!(empty[0] & 1, 0);
+        asm!(
+            "fldz",
+            "fldz",
+            "fldz",
+            "fstp st(0)",
+            "fstp st(0)",
+            "fstp st(0)"
+        )
+    };
+    // SAFETY: saved before.
+    unsafe { restore_extended(place) };
+    // SAFETY: takes off the two.
+    unsafe {
+        asm!("fstp qword ptr [{0}]", "fstp qword ptr [{0} + 8]", in(reg) values.as_mut_ptr())
+    };
+    assert_eq!(values, [1.0, std::f64::consts::PI]);
+    // With an empty stack nothing is saved, though the registers count as used.
+    // SAFETY: the area is large enough.
+    unsafe { save_extended(place) };
+    // SAFETY: saved before.
+    unsafe { restore_extended(place) };
+    assert_eq!(area[8] & 1, 0);
 }

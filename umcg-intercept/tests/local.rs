@@ -167,7 +167,8 @@ functions! {
     "test_call": "sub rsp, 8", "call test_five_hundred", "syscall", "add rsp, 8", "ret";
     "test_five_hundred": "mov eax, 500", "ret";
     // A table of jumps, as compilers write it, with an entry inside the window.
-    "test_table": "mov eax, 501", "lea rcx, [rip + test_jumps]", "movsxd rdx, dword ptr [rcx + 4 * rdi]",
+    "test_table": "mov eax, 501", "lea rcx, [rip + test_jumps]",
+        "movsxd rdx, dword ptr [rcx + 4 * rdi]",
         "add rdx, rcx", "jmp rdx", ".globl test_table_zero", "test_table_zero:", "mov eax, 500",
         ".globl test_table_one", "test_table_one:", "syscall", "ret";
     // An address in data.
@@ -288,16 +289,25 @@ fn windows_that_would_reach_too_far() {
     assert_eq!(run(test_before, [0; 6]), 7);
     let getpid = libc::SYS_getpid as usize;
     assert_eq!(
-        run(test_jump, [getpid, test_bare as usize, 0, 0, 0, 0]),
+        run(
+            test_jump,
+            [getpid, test_bare as *const () as usize, 0, 0, 0, 0]
+        ),
         pid()
     );
     assert_eq!(
-        run(test_jump, [RETURNS, test_bare as usize, 0, 0, 0, 0]),
+        run(
+            test_jump,
+            [RETURNS, test_bare as *const () as usize, 0, 0, 0, 0]
+        ),
         ENOSYS
     );
     assert_eq!(bytes::<3>(test_bare), [0x0f, 0x05, 0xc3]);
     assert_eq!(
-        run(test_jump, [RETURNS, test_endbr as usize, 0, 0, 0, 0]),
+        run(
+            test_jump,
+            [RETURNS, test_endbr as *const () as usize, 0, 0, 0, 0]
+        ),
         MAGIC
     );
     assert_eq!(bytes::<5>(test_endbr), [0xf3, 0x0f, 0x1e, 0xfa, 0xe9]);
@@ -322,7 +332,7 @@ fn relative_instructions_move() {
 fn a_jump_to_the_old_syscall_traps_and_goes_on() {
     installed();
     let before = TRAPS.load(Relaxed);
-    let inside = test_plain as usize + 5;
+    let inside = test_plain as *const () as usize + 5;
     assert_eq!(run(test_jump, [RETURNS, inside, 0, 0, 0, 0]), MAGIC);
     assert_eq!(run(test_jump, [NATIVE, inside, 0, 0, 0, 0]), pid());
     assert_eq!(TRAPS.load(Relaxed), before + 2);
@@ -336,7 +346,7 @@ fn unwinding_sees_the_caller() {
         "the stack pointer is the caller's"
     );
     let frames: Vec<usize> = FRAMES.iter().map(|frame| frame.load(Relaxed)).collect();
-    let site = test_unwinds as usize;
+    let site = test_unwinds as *const () as usize;
     let at = frames
         .iter()
         .position(|frame| (site..site + 32).contains(frame));

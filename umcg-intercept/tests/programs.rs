@@ -131,7 +131,7 @@ fn a_debugger_sees_the_caller() {
         gdb.args(["-ex", &format!("set environment PASS_WAY {way}")]);
         gdb.args([
             "-ex",
-            "handle SIGTRAP nostop",
+            "handle SIGALRM stop",
             "-ex",
             "run",
             "-ex",

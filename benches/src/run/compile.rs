@@ -13,6 +13,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 const COMMON: &str = include_str!("programs/common.h");
 
@@ -107,7 +108,9 @@ impl Compiler {
 
     fn build(&self, source: &Source, file: &Path) -> Result<()> {
         let (compiler, options) = source.language.command();
-        let folder = file.with_extension(std::process::id().to_string());
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let (process, number) = (std::process::id(), COUNT.fetch_add(1, Relaxed));
+        let folder = file.with_extension(format!("{process}-{number}"));
         make(&folder)?;
         let (text, new) = (folder.join(source.name), folder.join("program"));
         fs::write(&text, source.text)?;

@@ -115,10 +115,10 @@ pub(super) static ENTRIES: &[Entry] = &[
         words("--stdout --no-name --processes 4", &[TEXT])
     }),
     tool(
-        "stress-ng-mutex",
+        "stress-ng-futex",
         "stress-ng",
-        |ask| stress_arguments(ask, "mutex"),
-        counted(2000, |text, _| stress(text, "mutex")),
+        |ask| stress_arguments(ask, "futex"),
+        counted(2000, |text, _| stress(text, "futex")),
     ),
     tool(
         "stress-ng-pthread",
@@ -183,7 +183,7 @@ fn stress_arguments(ask: &Ask<'_>, stressor: &str) -> Vec<String> {
     words(fixed, &[&one, "1", &operations, &ask.count.to_string()])
 }
 
-/// "stress-ng: metrc: [9] mutex 20001 0.08 0.01 0.09 260762.84 209926.95": the number of
+/// "stress-ng: metrc: [9] futex 20001 0.08 0.01 0.09 260762.84 209926.95": the number of
 /// operations, the time, and so on. The time has two digits only, so it is computed of the rate.
 fn stress(text: &str, stressor: &str) -> Option<Count> {
     text.lines().find_map(|line| {
@@ -278,11 +278,11 @@ mod tests {
             None,
             "too short to tell"
         );
-        let said = "stress-ng: info:  [9] dispatching hogs: 1 mutex\n\
+        let said = "stress-ng: info:  [9] dispatching hogs: 1 futex\n\
                     stress-ng: metrc: [9] stressor bogo ops real time\n\
-                    stress-ng: metrc: [9] mutex  20000  0.08  0.01  0.09  200000.00  209926.95\n\
-                    stress-ng: metrc: [9] mutex  3781.81 nanosecs per mutex\n";
-        assert_eq!(stress(said, "mutex"), is(20_000.0, 0.1));
+                    stress-ng: metrc: [9] futex  20000  0.08  0.01  0.09  200000.00  209926.95\n\
+                    stress-ng: metrc: [9] futex  3781.81 nanosecs per call\n";
+        assert_eq!(stress(said, "futex"), is(20_000.0, 0.1));
         assert_eq!(stress(said, "pthread"), None);
     }
 

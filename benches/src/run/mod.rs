@@ -126,15 +126,15 @@ struct Plans<'a> {
 impl Plans<'_> {
     /// Sides take turns with each other, and with nobody else.
     fn groups(&mut self, entry: &'static Entry) -> Vec<Vec<Case>> {
-        let sizes: Vec<(usize, Option<usize>)> = self
-            .sizes(entry)
-            .into_iter()
-            .filter(|&size| self.is_asked(entry, size))
-            .collect();
-        if sizes.is_empty() {
-            return Vec::new();
-        }
-        match self.find(entry) {
+        let sizes = self.sizes(entry);
+        // A program of which nothing is asked is not built. Its cases tell the harness which names
+        // there are, and are never run.
+        let found = if sizes.iter().any(|&size| self.is_asked(entry, size)) {
+            self.find(entry)
+        } else {
+            Ok((PathBuf::new(), Vec::new()))
+        };
+        match found {
             Ok(found) => sizes
                 .into_iter()
                 .map(|size| self.group(entry, &found, size))
@@ -365,6 +365,30 @@ mod tests {
                 .collect();
             assert_eq!(metrics, ["ops", "cpu", "switches"], "{case} {program}");
         }
+    }
+
+    #[test]
+    fn names_of_programs_that_are_not_asked_for_are_known() {
+        let own = Program {
+            file: "/bin/false".into(),
+            arguments: Vec::new(),
+        };
+        let options = |only: &str| Options {
+            own: own.clone(),
+            choice: Choice {
+                only: vec![only.parse().unwrap()],
+                cases: None,
+            },
+            small: true,
+        };
+        let error = run(Plan::default(), &options("fast")).unwrap_err();
+        let said = error.to_string();
+        assert_eq!(
+            said,
+            "no row has \"fast\"; the metrics are ops, cpu, switches"
+        );
+        let error = run(Plan::default(), &options("futex connections=1")).unwrap_err();
+        assert!(error.to_string().contains("no row has all of"), "{error}");
     }
 
     #[test]

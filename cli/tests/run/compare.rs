@@ -47,7 +47,8 @@ impl Way {
         }
     }
 
-    fn command(&self, program: &Program) -> Vec<OsString> {
+    /// The words that start the program in this way.
+    pub(crate) fn command(&self, program: &Program) -> Vec<OsString> {
         self.prefix
             .iter()
             .cloned()
@@ -57,7 +58,7 @@ impl Way {
 }
 
 /// Runs the program in each way, as many rounds as the settings say. Returns a line with the times,
-/// or a description of the first failure.
+/// or a description of the first failure in each way. A native failure ends it.
 pub(crate) fn program(
     program: &Program,
     ways: &[Way],
@@ -65,22 +66,12 @@ pub(crate) fn program(
     settings: &Settings,
 ) -> Result<String, String> {
     let mut line = format!("{}:", program.name);
-    let name: String = program
-        .name
-        .chars()
-        .map(|letter| {
-            if letter.is_alphanumeric() {
-                letter
-            } else {
-                '_'
-            }
-        })
-        .collect();
+    let mut failures = String::new();
     let mut first: Option<Outcome> = None;
     for (number, way) in ways.iter().enumerate() {
+        let files = folder.join(format!("{}_{number}", file_name(&program.name)));
         let mut longest = 0.0_f64;
         for round in 0..settings.rounds {
-            let files = folder.join(format!("{name}_{number}"));
             let command = way.command(program);
             let outcome = process::run(&command, &program.environment, &files, settings.limit);
             if number == 0 && outcome.end == Ok(SKIPPED) {
@@ -90,14 +81,27 @@ pub(crate) fn program(
             longest = longest.max(outcome.took.as_secs_f64());
             if let Err(reason) = judge(program, first.as_ref(), &outcome, settings) {
                 let way = &way.title;
-                return Err(describe(program, way, round, &command, &reason, &outcome));
+                failures += &describe(program, way, round, &command, &reason, &outcome);
+                break;
             }
             first.get_or_insert(outcome);
+        }
+        if first.is_none() {
+            return Err(failures);
         }
         let _ = write!(line, " {} {longest:.2} s,", way.title);
     }
     line.pop();
-    Ok(line)
+    if failures.is_empty() {
+        Ok(line)
+    } else {
+        Err(failures)
+    }
+}
+
+/// A name that is good for a file.
+fn file_name(name: &str) -> String {
+    name.replace(|letter: char| !letter.is_alphanumeric(), "_")
 }
 
 /// Whether a run is as it should be: as the program says, and as the first one was.
@@ -115,6 +119,9 @@ fn judge(
         Ok(end) if *end != program.ends => return Err(end.to_string()),
         Ok(_) => {}
     }
+    if let Some(obstacle) = obstacle(&outcome.errors) {
+        return Err(obstacle);
+    }
     if let Some(first) = first {
         if let Some(difference) = difference(&first.output, &outcome.output) {
             return Err(difference);
@@ -124,6 +131,15 @@ fn judge(
         return Err(format!("left behind: {}", outcome.left.join(", ")));
     }
     Ok(())
+}
+
+/// What keeps `umcg run` from scheduling the program's threads, by its own account or the loader's.
+fn obstacle(errors: &[u8]) -> Option<String> {
+    let errors = String::from_utf8_lossy(errors);
+    errors
+        .lines()
+        .find(|line| line.starts_with("umcg") || line.starts_with("ERROR: ld.so: "))
+        .map(str::to_owned)
 }
 
 /// The first line that differs.

@@ -1,7 +1,7 @@
 //! Unmodified programs under `umcg run`: each ends, and prints, as it does natively.
 //!
-//! `programs/` holds ordinary programs in C, C++, Rust, Python and shell. Each checks itself, prints
-//! the same in every run, and takes less than half a second natively. The runner compiles each of
+//! `programs/` holds ordinary programs in C, C++, Rust, Python and shell. Each checks itself,
+//! prints the same in every run, and takes less than half a second natively. The runner compiles each of
 //! them once, runs it natively and with one, two and four servers, and compares standard output and
 //! the way in which it ended. A run that takes too long is ended together with all processes that
 //! it started, and the state of their threads is part of the failure.
@@ -93,6 +93,41 @@ fn programs_run_as_they_do_natively() {
     let failures = failures.into_inner().unwrap();
     println!("{} programs, {} failed", programs.len(), failures.len());
     assert!(failures.is_empty(), "failed: {}", failures.join(", "));
+}
+
+/// Otherwise all comparisons would be of native runs.
+#[test]
+#[ignore = "ci/run.sh runs it, with the release build"]
+fn threads_are_switched_in_user_mode() {
+    let settings = Settings::from_environment();
+    let under = match settings.ways() {
+        Ok(mut ways) if ways.len() > 1 => ways.remove(1),
+        Ok(_) => return,
+        Err(reason) => {
+            println!("SKIPPED: {reason}");
+            return;
+        }
+    };
+    let folder = scratch("probes");
+    let (programs, skipped) = compile::all(program::all(&sources("probes"), |_| true), &folder, 1);
+    let [probe] = programs.as_slice() else {
+        println!("SKIPPED: {}", skipped.join(", "));
+        return;
+    };
+    let count = |way: &Way| {
+        let outcome = process::run(
+            &way.command(probe),
+            &[],
+            &folder.join("probe"),
+            settings.limit,
+        );
+        assert!(outcome.end.is_ok(), "{:?}", outcome.end);
+        let text = String::from_utf8(outcome.output).unwrap();
+        text.trim().parse::<u32>().expect("a number")
+    };
+    let (native, user_mode) = (count(&Way::native()), count(&under));
+    println!("a thousand round trips: {native} switches natively, {user_mode} under `umcg run`");
+    assert!(native >= 800 && user_mode < 400);
 }
 
 /// A comparison that cannot fail is worse than none.

@@ -59,7 +59,7 @@ impl Settings {
     /// The ways to run each program, the native one first; or why `umcg run` cannot be used.
     pub(crate) fn ways(&self) -> Result<Vec<Way>, String> {
         if self.only_native {
-            return Ok(vec![Way::native(), Way::native()]);
+            return Ok(vec![Way::native()]);
         }
         available()?;
         let under = |servers: &String| Way::umcg(servers, &self.options);

@@ -15,6 +15,8 @@ pub(crate) struct Code<'a> {
     pub(crate) image: &'a Image,
     /// By ascending start, without overlaps.
     functions: Vec<Function>,
+    /// Where bytes look like a site's.
+    candidates: Vec<usize>,
     /// Addresses and sizes of functions by name.
     pub(crate) symbols: Vec<(usize, usize)>,
     decoded: RefCell<HashMap<usize, Rc<Decoded>>>,
@@ -32,7 +34,12 @@ pub(crate) struct Sites {
 }
 
 impl<'a> Code<'a> {
-    pub(crate) fn new(image: &'a Image) -> Code<'a> {
+    /// `None` if the object has nothing like a site. Most objects have none.
+    pub(crate) fn new(image: &'a Image) -> Option<Code<'a>> {
+        let candidates = candidates(image);
+        if candidates.is_empty() {
+            return None;
+        }
         let frames = image
             .from(image.unwind)
             .and_then(|bytes| unwind::frames(bytes, image.unwind))
@@ -43,16 +50,18 @@ impl<'a> Code<'a> {
         let mut code = Code {
             image,
             functions,
+            candidates,
             symbols,
             decoded: RefCell::default(),
         };
         code.add_named();
-        for address in code.candidates() {
+        for at in 0..code.candidates.len() {
+            let address = code.candidates[at];
             if code.around(address).is_none() {
                 code.extend(address);
             }
         }
-        code
+        Some(code)
     }
 
     /// Functions without unwind tables: from a symbol to its end, or to the next function.
@@ -127,24 +136,10 @@ impl<'a> Code<'a> {
         Rc::clone(entry.or_insert_with(|| Rc::new(decode(self.image, function))))
     }
 
-    /// Where bytes look like a site's.
-    fn candidates(&self) -> Vec<usize> {
-        let mut found = Vec::new();
-        for range in self.image.text() {
-            let bytes = self.image.bytes(&range).unwrap_or_default();
-            let pairs = bytes
-                .windows(2)
-                .enumerate()
-                .filter(|(_, pair)| *pair == SYSCALL);
-            found.extend(pairs.map(|(at, _)| range.start + at));
-        }
-        found
-    }
-
     /// All sites.
     pub(crate) fn sites(&self) -> Sites {
         let mut sites = Sites::default();
-        for address in self.candidates() {
+        for &address in &self.candidates {
             let Some(function) = self.around(address) else {
                 sites.outside += 1;
                 continue;
@@ -163,10 +158,17 @@ impl<'a> Code<'a> {
     }
 }
 
-/// Whether the object has bytes like a site's at all. Most objects have none.
-pub(crate) fn has_candidates(image: &Image) -> bool {
-    image.text().any(|range| {
+/// Where bytes look like a site's.
+fn candidates(image: &Image) -> Vec<usize> {
+    let mut found = Vec::new();
+    for range in image.text() {
         let bytes = image.bytes(&range).unwrap_or_default();
-        bytes.windows(2).any(|pair| pair == SYSCALL)
-    })
+        let pairs = bytes.windows(2).enumerate();
+        found.extend(
+            pairs
+                .filter(|(_, pair)| *pair == SYSCALL)
+                .map(|(at, _)| range.start + at),
+        );
+    }
+    found
 }

@@ -33,6 +33,17 @@ const SHORT: usize = 130;
 const BEFORE: usize = 128;
 const AFTER: usize = 32;
 
+/// The bytes that may stand before the displacement of a jump or of `lea`.
+const MAY_PRECEDE: [bool; 256] = {
+    let mut may = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        may[byte] = byte & 0xc7 == 5 || byte & 0xf0 == 0x80 || matches!(byte, 0xe8 | 0xe9 | 0xf8);
+        byte += 1;
+    }
+    may
+};
+
 /// A set of addresses in the code of one object.
 struct Marks {
     start: usize,
@@ -81,7 +92,7 @@ pub(crate) struct Entries {
 }
 
 impl Entries {
-    /// Whether something may jump to the address. Nothing is known outside the zone, so it may there.
+    /// Whether something may jump to the address. Outside the zone nothing is known, so it may.
     pub(crate) fn has(&self, address: usize) -> bool {
         !self.zone.has(address) || self.entered.has(address)
     }
@@ -123,6 +134,10 @@ impl Entries {
     fn fields(&mut self, code: &Code, range: Range<usize>, tables: &mut Vec<Table>) {
         let bytes = code.image.bytes(&range).unwrap_or_default();
         for (at, window) in bytes.windows(6).enumerate() {
+            // Most positions end here.
+            if !MAY_PRECEDE[usize::from(window[1])] && !code.image.fixed {
+                continue;
+            }
             let &[first, second, a, b, c, d] = window else {
                 break;
             };
@@ -130,13 +145,13 @@ impl Entries {
             let jumps = matches!(second, 0xe8 | 0xe9)
                 || (first == 0x0f && second & 0xf0 == 0x80)
                 || (first == 0xc7 && second == 0xf8);
-            if !(loads || jumps || code.image.fixed) {
-                continue;
-            }
             let value = i32::from_le_bytes([a, b, c, d]);
             let field = range.start + at + 2;
-            if code.image.fixed && self.zone.has(value as u32 as usize) {
+            if code.image.fixed {
                 self.add(value as u32 as usize);
+            }
+            if !(loads || jumps) {
+                continue;
             }
             let target = (field + 4).wrapping_add(value as usize);
             if loads && !code.image.is_text(target) {
@@ -145,7 +160,7 @@ impl Entries {
                     field,
                 });
             }
-            if (loads || jumps) && self.zone.has(target) && confirms(code, field, target) {
+            if self.zone.has(target) && confirms(code, field, target) {
                 self.add(target);
             }
         }

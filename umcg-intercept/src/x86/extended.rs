@@ -29,10 +29,10 @@
 //! nothing in use, of which `xgetbv` is 11; 23 ns with ymm or with zmm16 to zmm31 in use (the C
 //! library's string functions leave the latter so); 27 ns with everything.
 //!
-//! Rejected: to save and load everything without asking. It is 5 ns faster in a loop, but writes two
-//! KiB of each thread's memory, and zeros loaded into upper halves leave them in use: from then on
-//! each SSE instruction of the program merges into them. Also rejected: `xsave` and `xrstor`, whose
-//! microcode takes longer than the moves.
+//! Rejected: to save and load everything without asking. It is 5 ns faster in a loop, but writes
+//! two KiB of each thread's memory, and zeros loaded into upper halves leave them in use: from then
+//! on each SSE instruction of the program merges into them. Also rejected: `xsave` and `xrstor`,
+//! whose microcode takes longer than the moves.
 
 use core::arch::global_asm;
 use core::arch::x86_64::{__cpuid, __cpuid_count};

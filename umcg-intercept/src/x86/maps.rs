@@ -47,7 +47,7 @@ fn line(line: &[u8]) -> Option<Mapping> {
     let major = hexadecimal(field(&mut rest, b':')?)?;
     let minor = hexadecimal(field(&mut rest, b' ')?)?;
     let inode = field(&mut rest, b' ').unwrap_or(rest);
-    let inode = str::from_utf8(inode).ok()?.parse().ok()?;
+    let inode = core::str::from_utf8(inode).ok()?.parse().ok()?;
     let path = rest
         .iter()
         .position(|&byte| byte != b' ')
@@ -76,7 +76,7 @@ fn field<'a>(rest: &mut &'a [u8], separator: u8) -> Option<&'a [u8]> {
 }
 
 fn hexadecimal(digits: &[u8]) -> Option<usize> {
-    usize::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()
+    usize::from_str_radix(core::str::from_utf8(digits).ok()?, 16).ok()
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! `memcpy`, `memmove`, `memset`, `memcmp`, `bcmp` and `strlen` in general registers.
 //!
-//! The compiler calls these by itself. Those of the C library use AVX and end in `vzeroupper`, which
-//! would clear registers that the hooked program expects a system call to preserve. The symbols here
-//! are hidden: references from the same shared object bind to them, those of other objects do not.
+//! The compiler calls these by itself. Those of the C library use AVX and end in `vzeroupper`. That
+//! would clear registers which the hooked program expects a system call to preserve. The symbols
+//! here are hidden: references from the same shared object bind to them, those of others do not.
 //!
 //! Small sizes are two overlapping moves, middle ones a loop, large ones `rep`.
 //!
@@ -286,13 +286,13 @@ mod tests {
             ] {
                 let mut bytes = pattern.clone();
                 let mut expected = bytes.clone();
-                for at in 0..size {
-                    expected[to + at] = pattern[from + at];
-                }
+                expected[to..to + size].copy_from_slice(&pattern[from..from + size]);
                 let start = bytes.as_mut_ptr();
-                // SAFETY: both places are inside, and so is the size.
-                let [source, target] = unsafe { [start.add(from), start.add(to)] };
-                // SAFETY: as above.
+                // SAFETY: inside.
+                let source = unsafe { start.add(from) };
+                // SAFETY: inside.
+                let target = unsafe { start.add(to) };
+                // SAFETY: both have room for the size.
                 let result = unsafe { memmove(target, source, size) };
                 assert_eq!(result, target);
                 assert!(bytes == expected, "{size} bytes from {from} to {to}");

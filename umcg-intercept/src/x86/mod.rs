@@ -10,6 +10,7 @@ pub(crate) mod image;
 pub(crate) mod maps;
 #[cfg(feature = "mem")]
 pub(crate) mod mem;
+pub(crate) mod net;
 pub(crate) mod patch;
 pub(crate) mod raw;
 pub(crate) mod stub;

@@ -35,8 +35,8 @@ pub(crate) struct Patched {
     pub(crate) arena: Range<usize>,
     /// All instructions of its windows, by ascending original address.
     pub(crate) moved: Vec<Moved>,
-    /// The calls in its trampolines.
-    pub(crate) tails: Vec<usize>,
+    /// The descriptors of its sites, and the calls in their trampolines.
+    pub(crate) tails: Vec<(usize, usize)>,
     /// One of the windows and the jump there, to tell whether the code is still ours.
     sample: Option<(usize, [u8; JUMP])>,
 }
@@ -59,13 +59,18 @@ impl Patched {
     }
 }
 
+/// A window and its trampoline.
+struct Made<'a> {
+    window: &'a Window,
+    trampoline: Trampoline,
+}
+
 /// Finds the object's sites, and patches those whose number is hooked or unknown.
 pub(crate) fn patch(image: &Image, mappings: &[Mapping], is_hooked: &[u8; 512]) -> Patched {
     let mut counts = Counts::default();
-    if !super::code::has_candidates(image) {
+    let Some(code) = Code::new(image) else {
         return Patched::none(counts);
-    }
-    let code = Code::new(image);
+    };
     let windows = windows(&code, is_hooked, &mut counts);
     if windows.is_empty() {
         return Patched::none(counts);
@@ -83,13 +88,19 @@ pub(crate) fn patch(image: &Image, mappings: &[Mapping], is_hooked: &[u8; 512]) 
     counts.patched = made.len();
     let mut moved: Vec<Moved> = made
         .iter()
-        .flat_map(|one| one.1.moved.iter().copied())
+        .flat_map(|one| one.trampoline.moved.iter().copied())
         .collect();
     moved.sort_unstable_by_key(|one| one.from);
-    let tails = made.iter().map(|one| one.1.tail).collect();
-    let sample = made
-        .first()
-        .map(|(window, made)| (window.start(), jump(window.start(), made)));
+    let tails = made
+        .iter()
+        .map(|one| (one.trampoline.site, one.trampoline.tail))
+        .collect();
+    let sample = made.first().map(|one| {
+        (
+            one.window.start(),
+            jump(one.window.start(), &one.trampoline),
+        )
+    });
     Patched {
         counts,
         arena,
@@ -139,7 +150,7 @@ fn trampolines<'a>(
     image: &Image,
     mappings: &[Mapping],
     windows: &'a [Window],
-) -> Option<(Range<usize>, Vec<(&'a Window, Trampoline)>)> {
+) -> Option<(Range<usize>, Vec<Made<'a>>)> {
     let length = 8 + windows.iter().map(trampoline::room).sum::<usize>();
     let length = length.next_multiple_of(raw::PAGE);
     let arena = arena::map(mappings, &image.object.range, length)?;
@@ -154,7 +165,10 @@ fn trampolines<'a>(
         if let Some(one) = trampoline::write(window, original, address, arena) {
             bytes.extend(&one.bytes);
             bytes.resize(bytes.len().next_multiple_of(8), TRAP);
-            made.push((window, one));
+            made.push(Made {
+                window,
+                trampoline: one,
+            });
         }
     }
     bytes.resize(length, TRAP);
@@ -173,27 +187,27 @@ fn jump(at: usize, to: &Trampoline) -> [u8; JUMP] {
 }
 
 /// Writes the jumps. On an error nothing was written.
-fn write(made: &[(&Window, Trampoline)]) -> Result<(), raw::Errno> {
-    let first = made.iter().map(|one| one.0.start()).min().unwrap_or(0);
-    let last = made.iter().map(|one| one.0.end()).max().unwrap_or(0);
+fn write(made: &[Made]) -> Result<(), raw::Errno> {
+    let first = made.iter().map(|one| one.window.start()).min().unwrap_or(0);
+    let last = made.iter().map(|one| one.window.end()).max().unwrap_or(0);
     raw::protect(first..last, READ_EXECUTE | libc::PROT_WRITE)?;
     // Fails on kernels without it; then there is the order of writing alone.
     let _ = raw::membarrier(REGISTER_BARRIER);
     let barrier = || {
         let _ = raw::membarrier(BARRIER);
     };
-    for (window, _) in made {
+    for Made { window, .. } in made {
         store(window.start(), TRAP);
     }
     barrier();
-    for (window, trampoline) in made {
+    for Made { window, trampoline } in made {
         let jump = jump(window.start(), trampoline);
         for at in 1..window.end() - window.start() {
             store(window.start() + at, jump.get(at).copied().unwrap_or(TRAP));
         }
     }
     barrier();
-    for (window, _) in made {
+    for Made { window, .. } in made {
         store(window.start(), 0xe9);
     }
     barrier();

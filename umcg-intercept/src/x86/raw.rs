@@ -89,6 +89,16 @@ pub(crate) fn map_at(address: usize, length: usize) -> Result<(), Errno> {
     Err(libc::EEXIST)
 }
 
+/// Maps zeroed private memory, writable, anywhere.
+pub(crate) fn map(length: usize) -> Result<usize, Errno> {
+    let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;
+    call(
+        libc::SYS_mmap,
+        [0, length, protection, flags, usize::MAX, 0],
+    )
+}
+
 pub(crate) fn unmap(address: usize, length: usize) {
     let _ = call(libc::SYS_munmap, [address, length, 0, 0, 0, 0]);
 }

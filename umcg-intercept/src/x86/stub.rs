@@ -32,15 +32,15 @@
 //! - **Nothing of the thread.** No thread-local, no `errno`, no allocation, no `fs`.
 //! - **Flags.** A passed call changes none: the decision is made by `movzx` and `jrcxz`.
 //!
-//! The table has 65536 entries, so that the low 16 bits of the number need no comparison, which would
-//! change flags. Its pages above the first are never written. Larger numbers pass.
+//! The table has 65536 entries, so that the low 16 bits of the number need no comparison, which
+//! would change flags. Its pages above the first are never written. Larger numbers pass.
 //!
 //! Rejected: `popfq` to restore flags. It takes some 20 cycles; `sahf` and an addition that
 //! overflows take five. It stays for callers with the direction or trap flag set.
 
 use crate::call::{Call, Hook, Site};
 use core::arch::global_asm;
-use core::mem::{offset_of, transmute};
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicPtr, AtomicU8, Ordering::Relaxed};
 
 const _: () = assert!(offset_of!(Call, number) == 0);
@@ -156,6 +156,9 @@ global_asm!(
     "lea rcx, [rcx - 1]",
     "jrcxz 25f", // AWAY
     "20:",
+    ".hidden umcg_intercept_pass",
+    ".globl umcg_intercept_pass",
+    "umcg_intercept_pass:",
     "syscall",
     "mov rcx, [rsp]",
     "mov rcx, [rcx + 8]",
@@ -254,6 +257,16 @@ global_asm!(
     "umcg_intercept_leave",
     ".cfi_endproc",
     ".size umcg_intercept_entry, . - umcg_intercept_entry",
+    // Returns from signals, for the handler of SIGSYS and by it for others. Unwinders know it by
+    // its bytes, so it has no unwind table, nor a function right before it.
+    ".p2align 4",
+    "nop",
+    ".hidden umcg_intercept_restorer",
+    ".globl umcg_intercept_restorer",
+    ".type umcg_intercept_restorer,@function",
+    "umcg_intercept_restorer:",
+    ".byte 0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05",
+    ".size umcg_intercept_restorer, . - umcg_intercept_restorer",
     // A call of our own: number, address of the arguments.
     ".p2align 4",
     ".hidden umcg_intercept_raw",
@@ -286,6 +299,8 @@ global_asm!(
 unsafe extern "C" {
     fn umcg_intercept_begin();
     fn umcg_intercept_entry();
+    fn umcg_intercept_pass();
+    fn umcg_intercept_restorer();
     fn umcg_intercept_raw(number: usize, arguments: *const [usize; 6]) -> isize;
     fn umcg_intercept_end();
 }
@@ -309,11 +324,20 @@ pub(crate) fn entry() -> usize {
     umcg_intercept_entry as *const () as usize
 }
 
+/// Where a call is made and returns to its site: the frame of a passed call lies at the stack
+/// pointer.
+pub(crate) fn pass() -> usize {
+    umcg_intercept_pass as *const () as usize
+}
+
+/// A restorer for handlers of signals, whose call is the engine's own.
+pub(crate) fn restorer() -> usize {
+    umcg_intercept_restorer as *const () as usize
+}
+
 /// Sets the hook, and the numbers that lead to it. Nothing is patched yet.
 pub(crate) fn set(hook: Hook, is_hooked: &[u8; 512]) {
-    // SAFETY: a function's address as a plain one; the stub calls it with the same type.
-    let hook = unsafe { transmute::<Hook, *mut ()>(hook) };
-    FUNCTION.store(hook, Relaxed);
+    FUNCTION.store(hook as *mut (), Relaxed);
     for (entry, &value) in HOOKED.iter().zip(is_hooked) {
         entry.store(if value == 0 { PASS } else { HOOK }, Relaxed);
     }

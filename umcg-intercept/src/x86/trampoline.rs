@@ -38,6 +38,8 @@ pub(crate) struct Moved {
 /// A finished trampoline, for the address that it was made for.
 pub(crate) struct Trampoline {
     pub(crate) bytes: Vec<u8>,
+    /// The descriptor's address.
+    pub(crate) site: usize,
     pub(crate) code: usize,
     pub(crate) tail: usize,
     /// All instructions of the window: an old address, and the same place here.
@@ -121,6 +123,7 @@ pub(crate) fn write(
         writer.bytes[8 * field..8 * field + 8].copy_from_slice(&value.to_le_bytes());
     }
     Some(Trampoline {
+        site: address,
         bytes: writer.bytes,
         code,
         tail,

@@ -6,6 +6,7 @@
 
 use super::stub;
 use super::trampoline::Moved;
+use crate::call::Site;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
@@ -14,7 +15,8 @@ const TABLES: usize = 1024;
 /// What the trap handler knows of one object.
 pub(crate) struct Table {
     moved: Vec<Moved>,
-    tails: Vec<usize>,
+    /// Descriptors of sites and the calls in their trampolines, by ascending address.
+    tails: Vec<(usize, usize)>,
     arena: Range<usize>,
     alive: AtomicBool,
 }
@@ -22,7 +24,11 @@ pub(crate) struct Table {
 static ALL: [AtomicPtr<Table>; TABLES] = [const { AtomicPtr::new(core::ptr::null_mut()) }; TABLES];
 
 /// Publishes an object's table.
-pub(crate) fn publish(moved: Vec<Moved>, tails: Vec<usize>, arena: Range<usize>) -> &'static Table {
+pub(crate) fn publish(
+    moved: Vec<Moved>,
+    tails: Vec<(usize, usize)>,
+    arena: Range<usize>,
+) -> &'static Table {
     let table: &'static Table = Box::leak(Box::new(Table {
         moved,
         tails,
@@ -74,9 +80,17 @@ pub(crate) fn moved(from: usize) -> Option<usize> {
     alive().find_map(|table| table.moved(from))
 }
 
-/// Whether the instruction at the address is a trampoline's own call.
-pub(crate) fn is_tail(address: usize) -> bool {
-    alive().any(|table| table.tails.contains(&address))
+/// The descriptor of the site whose trampoline has its own call at the address.
+pub(crate) fn site_of_tail(address: usize) -> Option<&'static Site> {
+    let site = alive().find_map(|table| {
+        let at = table
+            .tails
+            .binary_search_by_key(&address, |one| one.1)
+            .ok()?;
+        Some(table.tails[at].0)
+    })?;
+    // SAFETY: a descriptor in the arena of an object that is loaded.
+    Some(unsafe { &*(site as *const Site) })
 }
 
 /// Whether the address lies in the stub or in a trampoline.

@@ -203,7 +203,7 @@ fn common(table: &[u8], address: usize, at: usize) -> Option<Common> {
     let Some((b'z', letters)) = augmentation.split_first() else {
         return augmentation.is_empty().then_some(common);
     };
-    reader.variable()?; // length of what follows
+    reader.variable()?; // length of the rest
     for letter in letters {
         match letter {
             b'R' => common.encoding = reader.number()?,

@@ -3,7 +3,10 @@
 long late_call(long number, long a, long b)
 {
     long result;
-    __asm__ volatile("syscall" : "=a"(result) : "0"(number), "D"(a), "S"(b) : "rcx", "r11", "memory");
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "0"(number), "D"(a), "S"(b)
+                     : "rcx", "r11", "memory");
     return result;
 }
 

@@ -28,7 +28,7 @@ extern char **environ;
 #define CHECK(condition)                                                                   \
     do {                                                                                   \
         if (!(condition)) {                                                                \
-            fprintf(stderr, "%s:%d: %s (errno %d)\n", __func__, __LINE__, #condition, errno); \
+            fprintf(stderr, "%d: %s (errno %d)\n", __LINE__, #condition, errno);             \
             _exit(1);                                                                      \
         }                                                                                  \
     } while (0)
@@ -187,10 +187,8 @@ static void *blocks(void *how)
 
 static void unlocks(void)
 {
-    if (pthread_mutex_trylock(&mutex) == EBUSY)
-        pthread_mutex_unlock(&mutex);
-    else
-        pthread_mutex_unlock(&mutex);
+    pthread_mutex_trylock(&mutex); /* a cancelled waiter has left it locked, or has not */
+    pthread_mutex_unlock(&mutex);
 }
 
 static void cancellation(void)
@@ -273,9 +271,11 @@ static int find_library(struct dl_phdr_info *info, size_t size, void *unused)
     (void)size, (void)unused;
     if (strstr(info->dlpi_name, "libpass")) {
         library_start = info->dlpi_addr;
-        for (int i = 0; i < info->dlpi_phnum; i++)
-            if (info->dlpi_phdr[i].p_type == PT_LOAD)
-                library_end = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz;
+        for (int i = 0; i < info->dlpi_phnum; i++) {
+            const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+            if (header->p_type == PT_LOAD)
+                library_end = info->dlpi_addr + header->p_vaddr + header->p_memsz;
+        }
     }
     return 0;
 }

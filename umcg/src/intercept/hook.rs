@@ -94,14 +94,14 @@ pub(super) unsafe extern "C" fn hook(call: &mut Call) -> Next {
     let Some(guest) = Guest::current() else {
         return pass(call);
     };
-    if guest.is_inside() || guest.is_child() {
-        return pass(call);
-    }
-    guest.enter();
-    let stage = if call.step == 0 {
-        begin(guest, call)
-    } else {
+    let stage = if call.step > 0 {
+        guest.enter();
         restore(call)
+    } else if guest.is_inside() || guest.is_child() {
+        return pass(call);
+    } else {
+        guest.enter();
+        begin(guest, call)
     };
     carry_out(guest, call, stage)
 }

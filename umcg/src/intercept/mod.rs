@@ -36,6 +36,7 @@ pub use run::{SchedulerKind, Settings};
 pub use umcg_intercept::Error;
 
 use guest::Guest;
+use umcg_core::fork;
 use umcg_intercept::{Config, install};
 
 /// Leads the system calls of the process to this layer. The caller is a guest from here on, and so
@@ -47,6 +48,9 @@ use umcg_intercept::{Config, install};
 /// # Safety
 /// Called once, while the process has one thread.
 pub unsafe fn begin(settings: Settings) -> Result<(), Error> {
+    if !state::is_enough() {
+        return Err(Error::Unsupported);
+    }
     run::set(settings);
     let config = Config {
         hook: hook::hook,
@@ -55,6 +59,7 @@ pub unsafe fn begin(settings: Settings) -> Result<(), Error> {
     };
     // SAFETY: the hook keeps to its contract, and there is one thread.
     unsafe { install(config) }?;
+    fork::by_interception();
     Guest::make().begin();
     Ok(())
 }

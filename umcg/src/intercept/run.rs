@@ -34,8 +34,6 @@ pub struct Settings {
     pub scheduler: SchedulerKind,
     /// How long a worker may run while others wait; None for no limit.
     pub tick: Option<Duration>,
-    /// Whether to print counts at the end.
-    pub stats: bool,
 }
 
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
@@ -64,7 +62,6 @@ fn runtime() -> Option<&'static RuntimeState> {
 fn begin() -> Option<Runtime> {
     signal::prepare_faults();
     IS_BEGUN.store(true, Relaxed);
-    umcg_core::fork::by_interception();
     let settings = SETTINGS.get().copied().unwrap_or_default();
     let builder = Runtime::builder()
         .servers(settings.servers)

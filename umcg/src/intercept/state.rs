@@ -1,21 +1,29 @@
 //! The registers that a system call preserves and a switch does not.
 
-use std::arch::asm;
 use std::mem::MaybeUninit;
+use umcg_intercept::{restore_extended, save_extended};
+
+/// The most bytes that [`umcg_intercept::extended_size`] tells.
+const MOST: usize = 2048;
 
 #[repr(C, align(64))]
-struct Area([u8; 4096]);
+struct Area([u8; MOST]);
 
-/// Calls `f`, which may switch, and preserves the registers.
+/// Calls `f`, which may switch, and preserves the registers that the entry stub has not saved:
+/// control words, and the upper parts of vector registers.
 #[inline]
 pub(super) fn preserved<R>(f: impl FnOnce() -> R) -> R {
     let mut area = MaybeUninit::<Area>::uninit();
-    // SAFETY: the header is zeroed as the instruction asks.
-    unsafe { area.as_mut_ptr().cast::<u8>().add(512).write_bytes(0, 64) };
+    let at = area.as_mut_ptr().cast::<u8>();
     // SAFETY: an area of the right size and alignment.
-    unsafe { asm!("xsave64 [{}]", in(reg) area.as_mut_ptr(), in("eax") -1, in("edx") -1) };
+    unsafe { save_extended(at) };
     let result = f();
     // SAFETY: just saved there.
-    unsafe { asm!("xrstor64 [{}]", in(reg) area.as_mut_ptr(), in("eax") -1, in("edx") -1) };
+    unsafe { restore_extended(at) };
     result
+}
+
+/// Whether the area is large enough here, and all registers are known.
+pub(super) fn is_enough() -> bool {
+    umcg_intercept::extended_size() <= MOST
 }

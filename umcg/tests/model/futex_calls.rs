@@ -145,6 +145,29 @@ fn an_operation_wakes() {
     });
 }
 
+/// Waiters of the second word are woken only if the comparison holds.
+#[test]
+fn an_operation_compares() {
+    fn scenario(is_worker: bool) {
+        let [first, second] = words();
+        let waiter = party(is_worker, move || single::wait(at(second), 0, ALL, SOON));
+        // Add 1; then, if it was greater than 0.
+        let op = WakeOp::decode(1 << 28 | 4 << 24 | 1 << 12);
+        let operator = party(true, move || {
+            single::wake_op((at(first), 1), (at(second), 1), op)
+        });
+        let clock = clock();
+        assert!(matches!(
+            waiter.1.join().unwrap(),
+            End::Changed | End::TimedOut
+        ));
+        assert_eq!(operator.1.join().unwrap(), Ok(0));
+        clock.join().unwrap();
+    }
+    check(|| scenario(true));
+    check(|| scenario(false));
+}
+
 /// A waiter that waits for the second word's new value is woken by the operation that brings its
 /// end: a change is not missed between the operation and the wake-up.
 #[test]

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Attributes of new threads: sizes of stacks down to the least, stacks of the program's own, guards,
- * affinity, inherited signal masks; and what a thread reads about itself. */
+/* Attributes of new threads: sizes of stacks down to the least, stacks of the program's own,
+ * guards, affinity, inherited signal masks; and all that a thread reads about itself. */
 #include "check.h"
 #include <limits.h>
 #include <sched.h>
@@ -93,8 +93,8 @@ static void *is_on_it(void *arg)
     return arg;
 }
 
-/* A stack of the program's own is in its hands again after the join: it is used at once for the next
- * thread, and overwritten. */
+/* A stack of the program's own is in its hands again after the join: it is used at once for the
+ * next thread, and overwritten. */
 static void own_stack(void)
 {
     pthread_attr_t own;
@@ -144,7 +144,7 @@ static void affinity(void)
 
         OK(pthread_create(&thread, &attributes, is_bound, &one));
         MUST(join(thread) == &one);
-        /* The next thread begins with what this one has, not with what the last one had. */
+        /* The next thread begins with the affinity of this one, not with that of the last. */
         MUST(join(spawn(is_bound, &all)) == &all);
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Cancellation of threads that wait in a call: in each call that POSIX lists and that can wait. Each
- * is cancelled while it waits, and once more before it gets there. Cleanup handlers run in each. */
+/* Cancellation of threads that wait in a call: in each call that POSIX lists and that can wait.
+ * Each is cancelled while it waits, and once more before it gets there. Cleanup handlers run. */
 #include "check.h"
 #include <netinet/in.h>
 #include <poll.h>

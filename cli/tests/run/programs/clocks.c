@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* CPU time of threads: it grows in the thread that computes, hardly in one that waits, and others can
- * read it; that of the process is at least that of its threads; sleeps by each clock. */
+/* CPU time of threads: it grows in the thread that computes, hardly in one that waits, and others
+ * can read it; that of the process is at least that of its threads; sleeps by each clock. */
 #include "check.h"
 #include <sys/resource.h>
 #include <sys/times.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Locks of files, which make calls wait in the kernel: flock between descriptors and processes, fcntl
- * locks between processes, locks of open file descriptions between threads. */
+/* Locks of files, which make calls wait in the kernel: flock between descriptors and processes,
+ * fcntl locks between processes, locks of open file descriptions between threads. */
 #include "check.h"
 #include <sys/file.h>
 

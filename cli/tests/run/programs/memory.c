@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Threads that map, protect, move and unmap memory at the same time; a pipeline of eight threads that
- * hand over what they have allocated; memory that threads free for each other. */
+/* Threads that map, protect, move and unmap memory at the same time; a pipeline of eight threads
+ * that hand over allocated memory; memory that threads free for each other. */
 #include "check.h"
 
 enum { THREADS = 8, TURNS = 60, PAGE = 4096, STAGES = 8, ITEMS = 600 };

@@ -70,7 +70,8 @@ static void streams(void)
     join(thread);
 }
 
-/* With room for a part only, a write that must not wait says how much it took; one that may waits. */
+/* With room for a part only, a write that must not wait returns how much it took. One that may
+ * wait does so. */
 static void *writes_rest(void *arg)
 {
     static char bytes[200000];

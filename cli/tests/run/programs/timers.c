@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Timers: alarm and setitimer by wall and by CPU time, timer_create with a signal to the process, to
- * a thread, and with a thread; timerfd; in programs whose threads wait and compute. */
+/* Timers: alarm and setitimer by wall and by CPU time, timer_create with a signal to the process,
+ * to a thread, and with a thread; timerfd; in programs whose threads wait and compute. */
 #include "check.h"
 #include <sys/time.h>
 #include <sys/timerfd.h>

@@ -166,7 +166,8 @@ fn wait(arguments: [usize; 6], until: Until) -> Outcome {
         End::Fault => failed(Errno::FAULT),
         End::TimedOut => until.passed(),
         End::Cut => Outcome::Cut(Rest {
-            restarts: until == Until::NEVER,
+            // Whether there is a timeout, also if it never comes.
+            restarts: arguments[3] == 0,
             until,
         }),
     }

@@ -15,7 +15,7 @@ __attribute__((constructor)) static void construct(void)
     constructed = 1;
 }
 
-/* The sum of what this thread has added, from 16 on. */
+/* The sum of all that this thread has added, from 16 on. */
 int library_add(int value)
 {
     library_dynamic += value;
