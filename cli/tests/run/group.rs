@@ -29,6 +29,14 @@ fn stat(task: &Path) -> Option<(String, Vec<String>)> {
     Some((name.to_owned(), fields))
 }
 
+/// Whether a thread of the process has not ended: its first one may have, before the others.
+fn is_alive(process: &Path) -> bool {
+    let tasks = fs::read_dir(process.join("task"));
+    tasks.into_iter().flatten().flatten().any(|task| {
+        stat(&task.path()).is_some_and(|(_, fields)| !matches!(fields[0].as_str(), "Z" | "X"))
+    })
+}
+
 /// The processes of the group that have not ended.
 pub(crate) fn processes(group: u32) -> Vec<Process> {
     let group = group.to_string();
@@ -38,8 +46,7 @@ pub(crate) fn processes(group: u32) -> Vec<Process> {
             let path = entry.ok()?.path();
             let id = path.file_name()?.to_str()?.parse().ok()?;
             let (name, fields) = stat(&path)?;
-            let is_alive = !matches!(fields[0].as_str(), "Z" | "X");
-            (fields[2] == group && is_alive).then_some(Process { id, name })
+            (fields[2] == group && is_alive(&path)).then_some(Process { id, name })
         })
         .collect()
 }

@@ -118,7 +118,8 @@ pub(crate) fn adopt(
     if thread::carrier() != Carrier::Moving {
         return Err(Errno::NOSYS);
     }
-    let worker = thread::prepare(reserved, group, id)?;
+    // The C library is not asked where the stack is: the caller may hold a lock of it.
+    let worker = thread::prepare(reserved, group, id, 0..0)?;
     let adoption = &home(worker).adoption;
     adoption.is_called.store(false, Relaxed);
     adoption.is_closed.store(false, Relaxed);

@@ -27,6 +27,7 @@ use crate::os::sanitizer::{self, Sanitizer};
 use crate::os::signal;
 use crate::uth::overflow;
 use rustix::io::Errno;
+use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::*;
 use umcg_context::annotate;
@@ -107,7 +108,7 @@ pub(crate) fn register(
     id: u64,
     interval: u64,
 ) -> Result<&'static Worker, Errno> {
-    let worker = prepare(reserved, group, id)?;
+    let worker = prepare(reserved, group, id, signal::callers::stack())?;
     let Some(home) = &worker.home else {
         return Err(Errno::INVAL);
     };
@@ -128,11 +129,12 @@ pub(crate) fn register(
 }
 
 /// Makes a descriptor for the calling pthread, of the resources reserved for it, and enters it
-/// under the thread's tid.
+/// under the thread's tid. Its frames lie in `frames`; empty where no preemption asks for that.
 pub(crate) fn prepare(
     mut reserved: Reservation,
     group: &'static Group,
     id: u64,
+    frames: Range<usize>,
 ) -> Result<&'static Worker, Errno> {
     let Some(worker) = reserved.worker.take() else {
         return Err(Errno::INVAL);
@@ -150,7 +152,6 @@ pub(crate) fn prepare(
         return Err(Errno::INVAL);
     };
     home.name.lock().clear();
-    let frames = signal::callers::stack();
     home.low.store(frames.start, Relaxed);
     home.base.store(frames.end, Relaxed);
     if let Some(stack) = reserved.stack.take() {

@@ -2,6 +2,7 @@
 //! in the process write.
 
 use super::class::Watched;
+use super::descriptor;
 use super::hook::Stage;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use umcg_intercept::{Call, forget, look_again};
@@ -12,7 +13,7 @@ static IS_UNSEEN: AtomicBool = AtomicBool::new(false);
 /// The arguments of mmap and mprotect that hold the protection.
 const PROTECTION: usize = 2;
 
-pub(super) fn begin(call: &Call, watched: Watched) -> Stage {
+pub(super) fn begin(call: &mut Call, watched: Watched) -> Stage {
     match watched {
         Watched::Map | Watched::MapFile | Watched::Protect
             if call.arguments[PROTECTION] as i32 & libc::PROT_EXEC != 0 =>
@@ -24,6 +25,7 @@ pub(super) fn begin(call: &Call, watched: Watched) -> Stage {
             forget(at..at.saturating_add(bytes));
             Stage::Native
         }
+        Watched::Close | Watched::Replace | Watched::CloseRange => descriptor::begin(call, watched),
         other if other.is_in_place() => Stage::Native,
         _ => Stage::Home,
     }

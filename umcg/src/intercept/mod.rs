@@ -15,6 +15,7 @@
 //! | `thread` | clone, fork, exec, exit |
 //! | `signal` | actions, handlers, masks |
 //! | `code` | code that is mapped later |
+//! | `descriptor` | descriptors of the library's own |
 //! | `memory` | memory that a guest names |
 //! | `state` | registers that a call preserves and a switch does not |
 //!
@@ -22,6 +23,7 @@
 
 mod class;
 mod code;
+mod descriptor;
 mod futex;
 mod guest;
 mod hook;

@@ -1,8 +1,8 @@
 //! The runtime of guests: begun when the first guest has to wait.
 
 use super::guest::{self, Guest};
-use super::signal;
-use crate::io::driver::DriverKind;
+use super::{signal, state};
+use crate::io::driver::{DriverKind, place};
 use crate::rt::engine::guest as engine;
 use crate::rt::engine::runtime::RuntimeState;
 use crate::rt::Runtime;
@@ -11,6 +11,7 @@ use crate::rt::wait::cut;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::time::Duration;
+use rustix::process::{Resource, getrlimit};
 use umcg_core::raw;
 
 /// The scheduler of guests.
@@ -50,16 +51,21 @@ pub(super) fn is_begun() -> bool {
     IS_BEGUN.load(Relaxed)
 }
 
-/// The runtime's state. None if it could not begin: then guests stay plain threads.
+/// The runtime's state. None if there is none, or it could not begin: then guests stay plain
+/// threads.
 fn runtime() -> Option<&'static RuntimeState> {
-    RUNTIME
-        .get_or_init(begin)
-        .as_ref()
-        .map(Runtime::state)
+    RUNTIME.get()?.as_ref().map(Runtime::state)
 }
 
-/// Called inside: the threads that this makes are no guests.
+/// Begins the runtime. Called inside: the threads that this makes are no guests. The only guest
+/// calls this, which is about to make a second one. So no lock of the C library is taken but by the
+/// caller.
+pub(super) fn prepare() {
+    RUNTIME.get_or_init(|| state::preserved(begin));
+}
+
 fn begin() -> Option<Runtime> {
+    place::from(lowest_descriptor());
     signal::prepare_faults();
     IS_BEGUN.store(true, Relaxed);
     let settings = SETTINGS.get().copied().unwrap_or_default();
@@ -78,6 +84,14 @@ fn begin() -> Option<Runtime> {
     let courier = std::thread::Builder::new().name("umcg-signals".to_owned());
     umcg_core::signal::without(|| courier.spawn(carry)).ok()?;
     Some(runtime)
+}
+
+/// The driver's descriptors stand from here on: near the process's limit.
+fn lowest_descriptor() -> i32 {
+    const BELOW_LIMIT: u64 = 32;
+    const MOST: u64 = 1 << 20;
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(MOST);
+    limit.min(MOST).saturating_sub(BELOW_LIMIT).max(3) as i32
 }
 
 /// The courier's loop: sends workers home for which a signal waits there.

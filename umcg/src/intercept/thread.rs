@@ -5,9 +5,10 @@
 
 use super::guest::{self, Guest};
 use super::hook::Stage;
-use super::{memory, signal};
+use super::{memory, run, signal};
 use crate::rt::engine::guest as engine;
-use umcg_core::fork;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use umcg_core::{call, fork};
 use umcg_intercept::Call;
 
 const THREAD: u64 = libc::CLONE_THREAD as u64;
@@ -90,6 +91,7 @@ pub(super) fn before_tail(guest: &'static Guest, call: &Call) {
     let Some(clone) = Clone::of(call) else { return };
     if clone.flags & THREAD != 0 {
         if clone.flags & SETS_STORAGE != 0 {
+            run::prepare();
             // SAFETY: the storage of a thread that does not run yet.
             unsafe { Guest::make().begin_with(clone.storage as usize) };
         }
@@ -118,9 +120,44 @@ pub(super) fn after_fork(in_child: bool) {
 
 /// The guest, at home and open, ends its thread next.
 pub(super) fn exit(guest: &'static Guest) {
+    static HAS_MAIN_ENDED: AtomicBool = AtomicBool::new(false);
+    let (process, thread) = ids();
+    if process == thread {
+        HAS_MAIN_ENDED.store(true, Relaxed);
+    }
+    // The C library ends a process with its last thread, and counts ours as well.
+    if HAS_MAIN_ENDED.load(Relaxed) && is_last(process) {
+        guest.leave_closed();
+        // SAFETY: as the C library would do it.
+        unsafe { libc::exit(0) };
+    }
     if let Some(adopted) = guest::adopted() {
         // SAFETY: the calling worker, which is at home.
         unsafe { engine::end(adopted) };
     }
     guest.end();
+}
+
+fn ids() -> (u32, u32) {
+    // SAFETY: no arguments.
+    let process = unsafe { call(libc::SYS_getpid, [0; 6]) } as u32;
+    // SAFETY: no arguments.
+    let thread = unsafe { call(libc::SYS_gettid, [0; 6]) } as u32;
+    (process, thread)
+}
+
+/// Whether no other thread of the program is left. The process's first one, of this id, has ended
+/// or is the caller. Threads of the library's have names that begin so.
+fn is_last(process: u32) -> bool {
+    const OURS: &[u8] = b"umcg-";
+    let Ok(threads) = std::fs::read_dir("/proc/self/task") else {
+        return false;
+    };
+    let programs = threads.flatten().filter(|thread| {
+        let is_first = thread.file_name().to_str() == Some(&*process.to_string());
+        let name = std::fs::read(thread.path().join("comm")).unwrap_or_default();
+        !is_first && !name.starts_with(OURS)
+    });
+    let (_, caller) = ids();
+    programs.count() <= usize::from(caller != process)
 }

@@ -91,6 +91,8 @@ fn a_wait_is_cut_and_goes_on() {
         let word = word();
         for (call, arguments, restarts) in waits(word) {
             let places = if call == Call::Waitv { 2 } else { 1 };
+            let goes_on = Arc::new(AtomicBool::new(false));
+            let tell = goes_on.clone();
             let party = Party::start(worker, move || {
                 let Outcome::Cut(rest) = ours(call, arguments) else {
                     panic!("{arguments:?} was not cut")
@@ -101,12 +103,15 @@ fn a_wait_is_cut_and_goes_on() {
                 assert!(matches!(ours(call, arguments), Outcome::Cut(_)));
                 assert!(kernel::take_cut(me) && !kernel::take_cut(me));
                 let rest = kernel::Rest::from_words(rest.into_words());
+                tell.store(true, SeqCst);
                 // SAFETY: the arguments of that call.
                 unsafe { kernel::go_on(call == Call::Waitv, arguments, rest) }
             });
             eventually("it waits", || Side::Ours.waiting(word) == places);
             kernel::cut(party.handle);
-            eventually("it waits again", || Side::Ours.waiting(word) == places);
+            eventually("it waits again", || {
+                goes_on.load(SeqCst) && Side::Ours.waiting(word) == places
+            });
             assert!(Side::Ours.wake(word, 1) == 1);
             assert!(matches!(party.join(), Outcome::Done(0 | 1)));
             assert_eq!(Side::Ours.waiting(word), 0);
@@ -193,9 +198,10 @@ fn storms() {
         const ROUNDS: usize = 300;
         let (here, there) = (word(), word());
         let alive = Arc::new(AtomicUsize::new(WAITERS));
+        let stopped = Arc::new(AtomicBool::new(false));
         let waiters: Vec<_> = (0..WAITERS)
             .map(|number| {
-                let alive = alive.clone();
+                let (alive, stopped) = (alive.clone(), stopped.clone());
                 Party::start(worker, move || {
                     let me = Handle::current();
                     let waits = waits(here);
@@ -209,6 +215,11 @@ fn storms() {
                         }
                     }
                     alive.fetch_sub(1, SeqCst);
+                    // Cuts would be another's, once it has ended.
+                    eventually("all are done", || alive.load(SeqCst) == 0);
+                    while !stopped.load(SeqCst) {
+                        umcg::yield_now();
+                    }
                     woken
                 })
             })
@@ -228,6 +239,7 @@ fn storms() {
             }
             std::thread::yield_now();
         }
+        stopped.store(true, SeqCst);
         let woken: isize = waiters.into_iter().map(Party::join).sum();
         // A list has two places of one word, and may have been woken at both.
         assert!(

@@ -1,7 +1,7 @@
 //! Figures: `cargo test --release --features intercept --test futex_kernel -- --ignored --nocapture
 //! --test-threads 1`.
 
-use crate::side::{Side, wait};
+use crate::side::{PRIVATE, Side, WAIT, at, wait};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::*};
@@ -43,8 +43,8 @@ fn wake_ups_that_find_nobody() {
 /// Two parties that tell each other a number by two words: so many waits and wake-ups in all.
 fn ping_pong(
     turns: u32,
-    wait: fn(&AtomicU32, u32),
-    wake: fn(&AtomicU32),
+    wait: fn(&AtomicU32, u32) -> isize,
+    wake: fn(&AtomicU32) -> isize,
     start: &dyn Fn(Box<dyn FnOnce() + Send>) -> Box<dyn FnOnce()>,
 ) {
     let words: Arc<[AtomicU32; 2]> = Arc::default();
@@ -87,32 +87,20 @@ fn round_trips() {
         Box::new(move || thread.join().unwrap())
     };
     let by_call = least(400_000, |turns| {
-        ping_pong(
-            turns,
-            |word, value| drop(black_box(wait(word, value))),
-            |word| drop(black_box(Side::Ours.wake(word, 1))),
-            &worker,
-        );
+        let wake = |word: &AtomicU32| Side::Ours.wake(word, 1);
+        ping_pong(turns, wait, wake, &worker);
     });
     let by_library = least(400_000, |turns| {
-        ping_pong(
-            turns,
-            |word, value| drop(futex::wait(word, value)),
-            |word| drop(black_box(futex::wake(word, 1))),
-            &worker,
-        );
+        let wait = |word: &AtomicU32, value| futex::wait(word, value).map_or(-1, |()| 0);
+        let wake = |word: &AtomicU32| futex::wake(word, 1) as isize;
+        ping_pong(turns, wait, wake, &worker);
     });
     let in_kernel = least(20_000, |turns| {
         let wait = |word: &AtomicU32, value: u32| {
-            let word = crate::side::at(word);
-            Side::Kernel.futex([word, 128, value as usize, 0, 0, 0]);
+            Side::Kernel.futex([at(word), WAIT | PRIVATE, value as usize, 0, 0, 0])
         };
-        ping_pong(
-            turns,
-            wait,
-            |word| drop(black_box(Side::Kernel.wake(word, 1))),
-            &thread,
-        );
+        let wake = |word: &AtomicU32| Side::Kernel.wake(word, 1);
+        ping_pong(turns, wait, wake, &thread);
     });
     println!(
         "a hop of two workers, one server: {by_call:.1} ns; umcg::futex {by_library:.1}; two threads \

@@ -287,7 +287,8 @@ impl From<single::OpError> for Errno {
 }
 
 /// Ends the wait of a worker or thread that is in one of these calls, for a signal; or else its
-/// next one. Call [`take_cut`] when the signal is served. Not for signal handlers.
+/// next one. Call [`take_cut`] when the signal is served. Not for signal handlers. The caller keeps
+/// the worker or thread from ending meanwhile: the handle names the next one then.
 pub fn cut(handle: Handle) {
     cut::cut(handle.task());
 }

@@ -10,6 +10,7 @@
 //! has another one that stands in for it. If that fails, too, the process ends with a line that
 //! says why.
 
+use super::place::place;
 use super::uring::is_passing;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
@@ -51,8 +52,8 @@ impl Epoll {
     /// # Errors
     /// No descriptors or memory left, or a call is refused.
     pub(super) fn new() -> io::Result<Epoll> {
-        let set = epoll::create(CreateFlags::CLOEXEC)?;
-        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let set = place(epoll::create(CreateFlags::CLOEXEC)?)?;
+        let wake = place(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)?;
         epoll::add(&set, &wake, EventData::new_u64(WAKE), WAKING)?;
         let epoll = Epoll {
             set,

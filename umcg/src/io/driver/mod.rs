@@ -26,6 +26,7 @@
 
 mod epoll;
 mod harmless;
+pub(crate) mod place;
 pub(crate) mod pool;
 pub(crate) mod source;
 pub(crate) mod uring;

@@ -62,6 +62,7 @@ fn end(task: &'static Task) {
     // A section that the thread has not ended ends here.
     task.depth.store(0, Relaxed);
     task.cancel.store(0, Relaxed);
+    task.is_cut.store(false, Relaxed);
     SPARE.lock().push(task);
 }
 

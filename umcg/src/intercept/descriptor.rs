@@ -1,0 +1,49 @@
+//! Descriptors of the library's own: the program neither closes nor replaces them.
+
+use super::class::Watched;
+use super::hook::{Stage, answered};
+use crate::io::driver::place;
+use umcg_core::call as make;
+use umcg_intercept::Call;
+
+const EBADF: isize = -(libc::EBADF as isize);
+
+/// close(2), dup2(2), dup3(2), close_range(2).
+pub(super) fn begin(call: &mut Call, watched: Watched) -> Stage {
+    let [first, second, flags, ..] = call.arguments;
+    let is_refused = match watched {
+        Watched::Replace => place::is_ours(first as i32) || place::is_ours(second as i32),
+        Watched::Close => place::is_ours(first as i32),
+        _ => return close_range(call, first as u32, second as u32, flags),
+    };
+    if is_refused {
+        answered(call, Some(EBADF))
+    } else {
+        Stage::Home
+    }
+}
+
+/// The parts of a range between the library's descriptors: all but the last one at once, which is
+/// the call that is left.
+fn close_range(call: &mut Call, first: u32, last: u32, flags: usize) -> Stage {
+    let mut ours: Vec<u32> = place::ours().map(|fd| fd as u32).collect();
+    ours.sort_unstable();
+    ours.retain(|fd| (first..=last).contains(fd));
+    let mut first = first;
+    for fd in ours {
+        if first < fd {
+            let arguments = [first as usize, fd as usize - 1, flags, 0, 0, 0];
+            // SAFETY: as the program asks.
+            let result = unsafe { make(libc::SYS_close_range, arguments) };
+            if result < 0 {
+                return answered(call, Some(result));
+            }
+        }
+        first = fd + 1;
+    }
+    if first > last {
+        return answered(call, Some(0));
+    }
+    call.arguments[0] = first as usize;
+    Stage::Home
+}
