@@ -62,6 +62,7 @@ pub unsafe fn begin(settings: Settings) -> Result<(), Error> {
     // SAFETY: the hook keeps to its contract, and there is one thread.
     unsafe { install(config) }?;
     fork::by_interception();
+    signal::prepare_faults();
     Guest::make().begin();
     Ok(())
 }

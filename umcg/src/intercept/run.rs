@@ -9,7 +9,6 @@ use crate::rt::Runtime;
 use crate::rt::scheduler::{Fifo, Priority, WorkStealing};
 use crate::rt::wait::cut;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::time::Duration;
 use rustix::process::{Resource, getrlimit};
 use umcg_core::raw;
@@ -39,16 +38,10 @@ pub struct Settings {
 
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
 static RUNTIME: OnceLock<Option<Runtime>> = OnceLock::new();
-static IS_BEGUN: AtomicBool = AtomicBool::new(false);
 
 /// Keeps the settings, for the first guest that waits.
 pub(super) fn set(settings: Settings) {
     let _ = SETTINGS.set(settings);
-}
-
-/// Whether the runtime is there, or about to be.
-pub(super) fn is_begun() -> bool {
-    IS_BEGUN.load(Relaxed)
 }
 
 /// The runtime's state. None if there is none, or it could not begin: then guests stay plain
@@ -61,13 +54,11 @@ fn runtime() -> Option<&'static RuntimeState> {
 /// calls this, which is about to make a second one. So no lock of the C library is taken but by the
 /// caller.
 pub(super) fn prepare() {
-    RUNTIME.get_or_init(|| state::preserved(begin));
+    RUNTIME.get_or_init(|| state::preserved(|| signal::as_servers(begin)));
 }
 
 fn begin() -> Option<Runtime> {
     place::from(lowest_descriptor());
-    signal::prepare_faults();
-    IS_BEGUN.store(true, Relaxed);
     let settings = SETTINGS.get().copied().unwrap_or_default();
     let builder = Runtime::builder()
         .servers(settings.servers)
@@ -81,6 +72,8 @@ fn begin() -> Option<Runtime> {
         SchedulerKind::Priority => builder.scheduler(Priority::new()),
     };
     let runtime = builder.build().ok()?;
+    // All that is looked up once in a process is looked up now, where the C library may be asked.
+    drop(raw::Reservation::new());
     let courier = std::thread::Builder::new().name("umcg-signals".to_owned());
     umcg_core::signal::without(|| courier.spawn(carry)).ok()?;
     Some(runtime)
@@ -115,8 +108,15 @@ pub(super) fn adopt(guest: &'static Guest) -> bool {
     let Some(shared) = runtime() else {
         return false;
     };
+    // SAFETY: the guest's own.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    let before = unsafe { errno.read() };
     // SAFETY: a guest without a role, which ends by `thread::exit`.
-    if unsafe { engine::adopt(shared) }.is_none() {
+    let task = state::preserved(|| unsafe { engine::adopt(shared) });
+    // SAFETY: as above.
+    unsafe { errno.write(before) };
+    if task.is_none() {
         return false;
     }
     if let Some(adopted) = guest::adopted() {

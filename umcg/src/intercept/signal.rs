@@ -21,7 +21,7 @@ use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::ptr::from_ref;
 use std::sync::atomic::Ordering::*;
-use umcg_core::call;
+use umcg_core::{call, guarded};
 use umcg_core::context::lock::Lock;
 use umcg_core::signal::install;
 
@@ -120,15 +120,13 @@ fn exchange(signal: c_int, new: Option<Action>) -> (isize, Action) {
         }
         return (0, noted);
     }
-    let is_fault = signal == libc::SIGSEGV || signal == libc::SIGBUS;
-    let is_noted_only = is_fault && is_ours_in_front_of_faults(signal);
     if let Some(new) = new {
         // Before the kernel knows: ours may be called at once.
         // SAFETY: as above.
         unsafe { action(signal).write(new) };
     }
-    if is_noted_only {
-        return (0, noted);
+    if signal == libc::SIGSEGV || signal == libc::SIGBUS {
+        return (0, noted); // the library's handler passes them on to ours
     }
     let (result, kernels) = ask_kernel(signal, new.map(in_front));
     if result != 0 {
@@ -137,11 +135,6 @@ fn exchange(signal: c_int, new: Option<Action>) -> (isize, Action) {
     }
     let before = if kernels.handler == ours() { noted } else { kernels };
     (result, before)
-}
-
-/// Whether the library's handler of faults is installed, which calls ours.
-fn is_ours_in_front_of_faults(signal: c_int) -> bool {
-    super::run::is_begun() && ask_kernel(signal, None).1.handler != ours()
 }
 
 /// The action that the kernel gets.
@@ -166,8 +159,8 @@ fn ask_kernel(signal: c_int, new: Option<Action>) -> (isize, Action) {
     (result, before)
 }
 
-/// Puts ours in front of the program's actions for faults, so that the library's own handler, which
-/// is about to be installed, passes them on to ours.
+/// Puts ours in front of the program's actions for faults, and then the library's own handler in
+/// front of that. Called once.
 pub(super) fn prepare_faults() {
     let _changing = CHANGING.lock();
     for signal in [libc::SIGSEGV, libc::SIGBUS] {
@@ -182,6 +175,7 @@ pub(super) fn prepare_faults() {
             install(signal, front, libc::SA_ONSTACK | libc::SA_NODEFER, 0)
         };
     }
+    guarded::load(ACTIONS.0.get().expose_provenance());
 }
 
 /// [`run`], as the library's own function for handlers takes it.
@@ -324,6 +318,27 @@ pub(super) fn set_mask(arguments: [usize; 6]) -> Option<isize> {
         }
     }
     Some(if old == 0 || memory::write(old, before) { 0 } else { FAULT })
+}
+
+/// Calls `f`, which starts servers, with their mask: they get the tick, what the C library sends to
+/// all threads, and the faults of the guests that they run.
+pub(super) fn as_servers<R>(f: impl FnOnce() -> R) -> R {
+    const GET: [c_int; 9] = [
+        TICK,
+        SIGSETXID,
+        libc::SIGSEGV,
+        libc::SIGBUS,
+        libc::SIGFPE,
+        libc::SIGILL,
+        libc::SIGTRAP,
+        libc::SIGSYS,
+        libc::SIGABRT,
+    ];
+    let mask = GET.into_iter().fold(u64::MAX, |mask, signal| mask & !only(signal));
+    let before = change(libc::SIG_SETMASK, mask);
+    let result = f();
+    change(libc::SIG_SETMASK, before);
+    result
 }
 
 /// Changes the kernel's mask, and returns the one before.

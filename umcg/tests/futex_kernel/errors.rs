@@ -334,6 +334,76 @@ fn lists_and_times() {
     );
 }
 
+/// Whether the kernel has the calls of Linux 6.7.
+fn has_newer_calls() -> bool {
+    let nothing = [0, 1, 0, usize::MAX, 0, 0];
+    let has = Side::Kernel.call(Call::Wake, nothing) != -(libc::ENOSYS as isize);
+    if !has {
+        println!("SKIPPED: no futex_wake(2)");
+    }
+    has
+}
+
+#[test]
+fn newer_waits_and_wake_ups() {
+    if !has_newer_calls() {
+        return;
+    }
+    let memory = Memory::new();
+    let mut results = BTreeMap::new();
+    let times = times();
+    let numbers = [0, 1, VALUE as usize, 1 << 32 | VALUE as usize];
+    let flags = [2 | PRIVATE, PRIVATE, 3 | PRIVATE, 1 << 20 | 2 | PRIVATE];
+    for address in memory.addresses() {
+        for number in numbers {
+            for (flag, bits) in flags
+                .into_iter()
+                .flat_map(|flag| numbers.map(|bits| (flag, bits)))
+            {
+                for count in [0, 1, usize::MAX] {
+                    let arguments = [address, bits, count, flag, 0, 0];
+                    memory.compare(&mut results, Call::Wake, arguments);
+                }
+                for clock in [libc::CLOCK_MONOTONIC, libc::CLOCK_REALTIME, 7] {
+                    for pointer in times.iter().map(at).chain([1, memory.page(2)]) {
+                        let arguments = [address, number, bits, flag, pointer, clock as usize];
+                        memory.compare(&mut results, Call::Wait, arguments);
+                    }
+                }
+            }
+        }
+    }
+    let expected = [0, libc::EAGAIN, libc::EFAULT, libc::EINVAL, libc::ETIMEDOUT];
+    assert_found(&results, &expected);
+}
+
+#[test]
+fn newer_moves() {
+    if !has_newer_calls() {
+        return;
+    }
+    let memory = Memory::new();
+    let mut results = BTreeMap::new();
+    let counts = [(0, 0), (1, 1), (usize::MAX, 0), (0, u32::MAX as usize)];
+    for from in items(&memory) {
+        for to in items(&memory) {
+            for (flags, (wake, others)) in counts
+                .map(|counts| (0, counts))
+                .into_iter()
+                .chain([(1, (1, 1))])
+            {
+                let list = [from, to];
+                let arguments = [at(&list), flags, wake, others, 0, 0];
+                memory.compare(&mut results, Call::Requeue, arguments);
+            }
+        }
+    }
+    for list in [0, 1, memory.page(2), memory.page(3) - 24] {
+        memory.compare(&mut results, Call::Requeue, [list, 0, 1, 1, 0, 0]);
+    }
+    assert_found(&results, &[0, libc::EAGAIN, libc::EFAULT, libc::EINVAL]);
+}
+
 /// Words of both kinds, for a thread: the kernel looks at the shared ones.
 #[test]
 fn lists_of_both_kinds() {

@@ -16,11 +16,14 @@ pub(crate) const REALTIME: usize = 256;
 pub(crate) const ALL: usize = u32::MAX as usize;
 pub(crate) const MOST: usize = i32::MAX as usize;
 
-/// Which of the two calls.
+/// Which call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
     Futex,
     Waitv,
+    Wait,
+    Wake,
+    Requeue,
 }
 
 /// Who serves a call.
@@ -62,6 +65,9 @@ fn in_kernel(call: Call, [a, b, c, d, e, f]: [usize; 6]) -> isize {
     let number = match call {
         Call::Futex => libc::SYS_futex,
         Call::Waitv => libc::SYS_futex_waitv,
+        Call::Wake => 454,
+        Call::Wait => 455,
+        Call::Requeue => 456,
     };
     // SAFETY: the tests pass addresses of words that stay, or that are not there.
     let result = unsafe { libc::syscall(number, a, b, c, d, e, f) };
@@ -79,6 +85,9 @@ pub(crate) fn ours(call: Call, arguments: [usize; 6]) -> Outcome {
         match call {
             Call::Futex => kernel::futex(arguments),
             Call::Waitv => kernel::waitv(arguments),
+            Call::Wait => kernel::futex_wait(arguments),
+            Call::Wake => kernel::futex_wake(arguments),
+            Call::Requeue => kernel::futex_requeue(arguments),
         }
     }
 }

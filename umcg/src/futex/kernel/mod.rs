@@ -10,6 +10,7 @@
 //! | `mod` | the calls as the kernel has them: arguments, errors, results |
 //! | `single` | the operations on one word or two |
 //! | `vector` | waiting for a list of words |
+//! | `newer` | the calls of Linux 6.7 |
 //! | `doze` | sleeping in the kernel, for a list of private and shared words |
 //! | `time` | timeouts: from the caller's memory to deadlines |
 //! | `memory` | words and structures in the caller's memory, which may not be there |
@@ -42,9 +43,12 @@
 
 mod doze;
 mod memory;
+mod newer;
 pub(crate) mod single;
 mod time;
 pub(crate) mod vector;
+
+pub use newer::{futex_requeue, futex_wait, futex_wake, go_on_futex_wait};
 
 use crate::rt::Handle;
 use crate::rt::wait::cut;
@@ -160,16 +164,18 @@ fn wait(arguments: [usize; 6], until: Until) -> Outcome {
     if let Err(error) = check(address, bits) {
         return failed(error);
     }
-    match single::wait(address, expected, bits, until.deadline()) {
+    let end = single::wait(address, expected, bits, until.deadline());
+    // Whether there is a timeout, also if it never comes.
+    ended(end, until, arguments[3] == 0)
+}
+
+fn ended(end: End, until: Until, restarts: bool) -> Outcome {
+    match end {
         End::Woken => Outcome::Done(0),
         End::Changed => failed(Errno::AGAIN),
         End::Fault => failed(Errno::FAULT),
         End::TimedOut => until.passed(),
-        End::Cut => Outcome::Cut(Rest {
-            // Whether there is a timeout, also if it never comes.
-            restarts: arguments[3] == 0,
-            until,
-        }),
+        End::Cut => Outcome::Cut(Rest { restarts, until }),
     }
 }
 
@@ -197,7 +203,12 @@ fn wake_or_move(command: u32, arguments: [usize; 6]) -> Outcome {
         };
     }
     let expected = (command == CMP_REQUEUE).then_some(last);
-    match single::requeue((from, expected), to, (count as usize, others as usize)) {
+    let counts = (count as usize, others as usize);
+    moved(single::requeue((from, expected), to, counts))
+}
+
+fn moved(done: Compared) -> Outcome {
+    match done {
         Compared::Done(done) => Outcome::Done((done.woken + done.moved) as isize),
         Compared::Changed => failed(Errno::AGAIN),
         Compared::Fault => failed(Errno::FAULT),
@@ -221,27 +232,24 @@ fn wake(address: usize, count: i32, bits: u32) -> Outcome {
 /// As [`futex`].
 pub unsafe fn waitv(arguments: [usize; 6]) -> Outcome {
     let [list, count, flags, pointer, clock, _] = arguments;
-    let (count, clock) = (count as u32 as usize, clock as i32);
+    let count = count as u32 as usize;
     // Errors that do not depend on memory: the kernel finds them, too.
     if flags as u32 != 0 || count == 0 || count > vector::MOST || list == 0 {
         return Outcome::Kernel;
     }
-    let until = if pointer == 0 {
-        Until::NEVER
-    } else if !matches!(clock, libc::CLOCK_REALTIME | libc::CLOCK_MONOTONIC) {
-        return Outcome::Kernel;
-    } else {
-        match time::until(pointer, false, clock == libc::CLOCK_REALTIME) {
-            Ok(until) => until,
-            Err(error) => return failed(error),
-        }
-    };
-    wait_for_list(arguments, until)
+    match newer::timeout(pointer, clock) {
+        Ok(until) => wait_for_list(arguments, until),
+        Err(outcome) => outcome,
+    }
 }
 
 fn wait_for_list(arguments: [usize; 6], until: Until) -> Outcome {
     let (list, count) = (arguments[0], arguments[1] as u32 as usize);
-    match vector::wait(list, count, until.deadline()) {
+    listed(vector::wait(list, count, until.deadline()), until)
+}
+
+fn listed(end: vector::End, until: Until) -> Outcome {
+    match end {
         vector::End::Woken(index) => Outcome::Done(index as isize),
         vector::End::Changed => failed(Errno::AGAIN),
         vector::End::Fault => failed(Errno::FAULT),

@@ -39,7 +39,7 @@ const U32: u32 = 2;
 const PRIVATE: u32 = 128;
 
 /// The bytes of a word in the caller's list.
-const ITEM: usize = 24;
+pub(crate) const ITEM: usize = 24;
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +118,7 @@ fn wait_in<const N: usize>(list: usize, count: usize, deadline: u64) -> End {
 
 /// A word of the caller's list. Lists that the kernel may refuse, or for which it may know more
 /// than this does, are its own.
-fn item(at: usize) -> Result<Word, End> {
+pub(crate) fn item(at: usize) -> Result<Word, End> {
     let words: [u32; ITEM / 4] = memory::read(at).ok_or(End::Fault)?;
     let [value, above, low, high, flags, reserved] = words;
     if above != 0 || reserved != 0 || flags & !PRIVATE != U32 {
