@@ -2,10 +2,11 @@
 //! ([`kernel`](crate::futex::kernel)).
 
 use super::class::User;
-use super::guest::{self, Guest};
+use super::guest::Guest;
 use super::hook::{CUT, HANDLED, REST, Stage, answered};
 use super::{run, state};
 use crate::futex::kernel::{self, Outcome, Rest};
+use crate::rt::Handle;
 use crate::rt::wait::cut;
 use std::sync::atomic::Ordering::Relaxed;
 use umcg_intercept::Call;
@@ -19,10 +20,16 @@ pub(super) fn begin(guest: &'static Guest, call: &mut Call, which: User) -> Stag
     if !is_waitv && !waits(call.arguments[1]) {
         // SAFETY: the arguments of a system call.
         let outcome = unsafe { kernel::futex(call.arguments) };
-        return settle(call, outcome);
+        return settle(guest, call, outcome);
+    }
+    if !run::is_begun() {
+        // The only guest waits for its own handlers alone.
+        return Stage::Home;
     }
     // A guest that cannot be adopted waits as a thread, in the same table.
-    run::adopt(guest);
+    if !run::adopt(guest) {
+        guest.wait_as(Handle::current().task());
+    }
     call.notes[HANDLED] = guest.handled.load(Relaxed) as usize;
     call.notes[CUT] = guest.cut.load(Relaxed) as usize;
     let arguments = call.arguments;
@@ -35,7 +42,7 @@ pub(super) fn begin(guest: &'static Guest, call: &mut Call, which: User) -> Stag
             unsafe { kernel::futex(arguments) }
         }
     });
-    settle(call, outcome)
+    settle(guest, call, outcome)
 }
 
 /// Whether this operation of futex(2) waits.
@@ -46,7 +53,7 @@ fn waits(operation: usize) -> bool {
     )
 }
 
-fn settle(call: &mut Call, outcome: Outcome) -> Stage {
+fn settle(guest: &'static Guest, call: &mut Call, outcome: Outcome) -> Stage {
     match outcome {
         Outcome::Done(result) => answered(call, Some(result)),
         Outcome::Kernel => Stage::Home,
@@ -58,7 +65,7 @@ fn settle(call: &mut Call, outcome: Outcome) -> Stage {
         Outcome::Cut(rest) => {
             call.notes[REST] = 1;
             call.notes[REST + 1..REST + 4].copy_from_slice(&rest.into_words());
-            if let Some(task) = guest::task() {
+            if let Some(task) = guest.task() {
                 cut::take_cut(task);
             }
             Stage::Wait
@@ -73,7 +80,7 @@ pub(super) fn go_on(guest: &'static Guest, call: &mut Call) -> Stage {
     if call.notes[REST] == 0 {
         // SAFETY: the arguments of a system call.
         let outcome = state::preserved(|| unsafe { kernel::waitv(arguments) });
-        return settle(call, outcome);
+        return settle(guest, call, outcome);
     }
     let rest = Rest::from_words([
         call.notes[REST + 1],
@@ -88,5 +95,5 @@ pub(super) fn go_on(guest: &'static Guest, call: &mut Call) -> Stage {
     call.notes[HANDLED] = guest.handled.load(Relaxed) as usize;
     // SAFETY: the arguments of the call that was cut.
     let outcome = state::preserved(|| unsafe { kernel::go_on(is_waitv, arguments, rest) });
-    settle(call, outcome)
+    settle(guest, call, outcome)
 }

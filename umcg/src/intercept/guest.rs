@@ -20,6 +20,7 @@
 
 use crate::rt::engine::{guest, server};
 use crate::rt::task::Task;
+use crate::rt::wait::cut;
 use std::ptr::{from_ref, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*, compiler_fence};
 use umcg_core::context::local::{self, Words};
@@ -43,6 +44,8 @@ pub(super) struct Guest {
     /// How many of the program's handlers have run, and how many of them without SA_RESTART.
     pub(super) handled: AtomicU32,
     pub(super) cut: AtomicU32,
+    /// The descriptor that it waits with as a thread, if it cannot be adopted; else null.
+    thread: AtomicPtr<Task>,
     next: AtomicPtr<Guest>,
 }
 
@@ -73,6 +76,7 @@ impl Guest {
                 tid: AtomicU32::new(0),
                 handled: AtomicU32::new(0),
                 cut: AtomicU32::new(0),
+                thread: AtomicPtr::new(null_mut()),
                 next: AtomicPtr::new(null_mut()),
             }))
         });
@@ -80,6 +84,7 @@ impl Guest {
         guest.is_closed.store(false, Relaxed);
         guest.in_vfork.store(false, Relaxed);
         guest.tid.store(0, Relaxed);
+        guest.thread.store(null_mut(), Relaxed);
         guest
     }
 
@@ -181,6 +186,20 @@ impl Guest {
         self.in_vfork.store(true, Relaxed);
     }
 
+    /// The guest waits with this descriptor, as a thread.
+    pub(super) fn wait_as(&self, task: &'static Task) {
+        self.thread.store(from_ref(task).cast_mut(), Relaxed);
+    }
+
+    /// The descriptor that the calling guest waits with, if it has waited.
+    pub(super) fn task(&self) -> Option<&'static Task> {
+        match adopted() {
+            Some(adopted) => Some(guest::task_of(adopted.worker())),
+            // SAFETY: null, or a descriptor, which is never freed.
+            None => unsafe { self.thread.load(Relaxed).as_ref() },
+        }
+    }
+
     /// Notes that the kernel thread blocks all signals from now on, and that `mask` is the guest's.
     pub(super) fn note_closed(&self, mask: u64) {
         match adopted() {
@@ -189,6 +208,9 @@ impl Guest {
                 // Once only: the mask of a closed guest is known.
                 if !self.is_closed.swap(true, Relaxed) {
                     self.mask.store(mask, Relaxed);
+                }
+                if let Some(task) = self.task() {
+                    cut::cut_here(task);
                 }
             }
         }
@@ -220,11 +242,6 @@ impl Guest {
 #[inline(always)]
 pub(super) fn adopted() -> Option<Adopted> {
     Adopted::current()
-}
-
-/// The task of the calling guest, if it is adopted.
-pub(super) fn task() -> Option<&'static Task> {
-    adopted().map(|adopted| guest::task_of(adopted.worker()))
 }
 
 /// Whether a server runs the calling guest.

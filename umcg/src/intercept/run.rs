@@ -50,6 +50,11 @@ fn runtime() -> Option<&'static RuntimeState> {
     RUNTIME.get()?.as_ref().map(Runtime::state)
 }
 
+/// Whether there is a runtime. If not, there is one guest at most.
+pub(super) fn is_begun() -> bool {
+    RUNTIME.get().is_some()
+}
+
 /// Begins the runtime. Called inside: the threads that this makes are no guests. The only guest
 /// calls this, which is about to make a second one. So no lock of the C library is taken but by the
 /// caller.

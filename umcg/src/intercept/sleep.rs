@@ -71,14 +71,14 @@ pub(super) fn begin(guest: &'static Guest, call: &mut Call) -> Stage {
     call.notes[HANDLED] = guest.handled.load(Relaxed) as usize;
     call.notes[CUT] = guest.cut.load(Relaxed) as usize;
     call.notes[DEADLINE] = deadline as usize;
-    wait(call, deadline)
+    wait(guest, call, deadline)
 }
 
-fn wait(call: &mut Call, deadline: u64) -> Stage {
+fn wait(guest: &'static Guest, call: &mut Call, deadline: u64) -> Stage {
     if deadline <= clock::now() || state::preserved(|| cut::sleep_cuttable(&"sleep", deadline)) {
         answered(call, Some(0))
     } else {
-        if let Some(task) = guest::task() {
+        if let Some(task) = guest.task() {
             cut::take_cut(task);
         }
         Stage::Sleep
@@ -89,7 +89,7 @@ fn wait(call: &mut Call, deadline: u64) -> Stage {
 pub(super) fn go_on(guest: &'static Guest, call: &mut Call) -> Stage {
     let deadline = call.notes[DEADLINE] as u64;
     if guest.handled.load(Relaxed) as usize == call.notes[HANDLED] {
-        return wait(call, deadline);
+        return wait(guest, call, deadline);
     }
     let remaining = arguments(call)
         .filter(|sleep| !sleep.is_absolute && sleep.remaining != 0)
