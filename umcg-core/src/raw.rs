@@ -4,7 +4,7 @@
 mod adopted;
 
 pub use crate::umcg::idle::EventKind;
-pub use adopted::{Adopted, Step, next_called};
+pub use adopted::{Adopted, Step, carry_home, next_called};
 
 use crate::umcg::group;
 use crate::umcg::idle::{Hand, Node, WaitOutcome, state};

@@ -154,5 +154,44 @@ pub(crate) fn rseq_symbols() -> [*const std::ffi::c_void; 2] {
     [std::ptr::null(); 2]
 }
 
+/// The kernel's frame of a signal, copied to be restored by another kernel thread: only where
+/// system calls are intercepted.
+pub(crate) mod frame_copy {
+    use std::ffi::c_void;
+
+    pub(crate) enum FrameCopy {}
+
+    impl FrameCopy {
+        /// # Safety
+        /// None.
+        pub(crate) unsafe fn make(_: *const c_void, _: usize, _: usize) -> Option<*mut FrameCopy> {
+            None
+        }
+
+        pub(crate) fn adopt_thread(&mut self, _: u64) {
+            match *self {}
+        }
+    }
+
+    /// # Safety
+    /// There is a copy.
+    pub(crate) unsafe fn redirect(
+        _: *mut c_void,
+        _: unsafe extern "C" fn(*mut FrameCopy) -> !,
+        _: *mut FrameCopy,
+        _: usize,
+    ) {
+    }
+
+    /// # Safety
+    /// There is a copy.
+    pub(crate) unsafe fn restore(copy: *const FrameCopy) -> ! {
+        // SAFETY: there is none of an empty type.
+        match unsafe { &*copy } {
+            other => match *other {},
+        }
+    }
+}
+
 #[cfg(test)]
 function!("umcg_test_read": "ld a0, 0(a0)", "ret");

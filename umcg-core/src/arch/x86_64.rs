@@ -158,5 +158,117 @@ pub(crate) mod control_block {
     pub(crate) const FEATURES: Option<usize> = Some(72);
 }
 
+/// The kernel's frame of a signal, copied to be restored by another kernel thread.
+pub(crate) mod frame_copy {
+    use std::arch::asm;
+    use std::ffi::c_void;
+    use std::mem::offset_of;
+
+    /// The kernel's context: that of the C library goes on behind it.
+    const CONTEXT: usize = offset_of!(libc::ucontext_t, uc_sigmask) + 8;
+    /// In the state of the FPU: words of the kernel's, the first of which says that there is more
+    /// than `fxsave` knows, and the second how many bytes in all.
+    const RESERVED: usize = 464;
+    const EXTENDED: u32 = 0x4650_5853;
+    const PLAIN_BYTES: usize = 512;
+
+    #[repr(C)]
+    pub(crate) struct FrameCopy(libc::ucontext_t);
+
+    impl FrameCopy {
+        /// Copies the frame into this room. None if it is too small.
+        ///
+        /// # Safety
+        /// The context is a handler's; the room is the caller's.
+        pub(crate) unsafe fn make(
+            context: *const c_void,
+            low: usize,
+            high: usize,
+        ) -> Option<*mut FrameCopy> {
+            let from = context.cast::<libc::ucontext_t>();
+            // SAFETY: by the contract.
+            let registers = unsafe { (*from).uc_mcontext.fpregs }.cast::<u8>();
+            let bytes = if registers.is_null() {
+                0
+            } else {
+                // SAFETY: the state is there, and has these words.
+                let words = unsafe { registers.add(RESERVED).cast::<[u32; 2]>().read() };
+                if words[0] == EXTENDED {
+                    words[1] as usize
+                } else {
+                    PLAIN_BYTES
+                }
+            };
+            let to = low.next_multiple_of(64);
+            let context_at = (to + bytes).next_multiple_of(64);
+            if context_at + size_of::<libc::ucontext_t>() > high {
+                return None;
+            }
+            let to = std::ptr::with_exposed_provenance_mut::<u8>(to);
+            let copy = std::ptr::with_exposed_provenance_mut::<FrameCopy>(context_at);
+            if bytes > 0 {
+                // SAFETY: both are that long.
+                unsafe { to.copy_from_nonoverlapping(registers, bytes) };
+            }
+            // SAFETY: as above, for the kernel's part.
+            unsafe {
+                copy.cast::<u8>()
+                    .copy_from_nonoverlapping(context.cast(), CONTEXT)
+            };
+            let registers = if bytes > 0 { to.cast() } else { std::ptr::null_mut() };
+            // SAFETY: just written.
+            unsafe { (*copy).0.uc_mcontext.fpregs = registers };
+            Some(copy)
+        }
+
+        /// Gives the frame the calling kernel thread's alternate stack, and this mask.
+        pub(crate) fn adopt_thread(&mut self, mask: u64) {
+            // SAFETY: the kernel's signal set is the first word of the C library's.
+            unsafe { (&raw mut self.0.uc_sigmask).cast::<u64>().write(mask) };
+            let stack = (&raw mut self.0.uc_stack).expose_provenance();
+            // SAFETY: reads the setting into the frame.
+            unsafe { crate::base::call::call(libc::SYS_sigaltstack, [0, stack, 0, 0, 0, 0]) };
+        }
+    }
+
+    /// Makes the handler with this context return to `function`, on a stack that ends at `top`.
+    ///
+    /// # Safety
+    /// The context is a handler's, and the stack is free.
+    pub(crate) unsafe fn redirect(
+        context: *mut c_void,
+        function: unsafe extern "C" fn(*mut FrameCopy) -> !,
+        copy: *mut FrameCopy,
+        top: usize,
+    ) {
+        const DIRECTION: i64 = 0x400;
+        // SAFETY: by the contract.
+        let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+        registers[libc::REG_RIP as usize] = function as usize as i64;
+        registers[libc::REG_RDI as usize] = copy.expose_provenance() as i64;
+        // As after a call.
+        registers[libc::REG_RSP as usize] = (top - 8) as i64;
+        registers[libc::REG_EFL as usize] &= !DIRECTION;
+    }
+
+    /// Lets the kernel restore the copy.
+    ///
+    /// # Safety
+    /// The calling flow ends here; the copy is whole.
+    pub(crate) unsafe fn restore(copy: *const FrameCopy) -> ! {
+        // SAFETY: the kernel finds the context where it has the stack pointer.
+        unsafe {
+            asm!(
+                "mov rsp, {copy}",
+                "mov eax, 15", // rt_sigreturn
+                "syscall",
+                "ud2",
+                copy = in(reg) copy,
+                options(noreturn),
+            )
+        }
+    }
+}
+
 #[cfg(test)]
 function!("umcg_test_read": "mov rax, [rdi]", "ret");

@@ -6,7 +6,7 @@
 //! [`Adopted::opening_mask`] and calling [`Adopted::note_open`].
 
 use super::{Group, Reservation, RunningWorker, Worker};
-use crate::umcg::adopted;
+use crate::umcg::{adopted, carry};
 use rustix::io::Errno;
 
 /// An adopted worker, the caller.
@@ -128,4 +128,14 @@ impl Adopted {
 /// this.
 pub fn next_called() -> Worker {
     Worker(adopted::next_called())
+}
+
+/// For a handler of a fault: lets the interrupted flow go home and repeat its instruction, if it is
+/// an adopted worker's own code on a server. False if it is not, or if there is no room.
+///
+/// # Safety
+/// Called in a handler of a signal, with the context that the kernel has passed to it.
+pub unsafe fn carry_home(context: *mut std::ffi::c_void) -> bool {
+    // SAFETY: passed on.
+    unsafe { carry::home(context) }
 }

@@ -7,6 +7,7 @@
 //! | `worker`, `server` | the two parties, and the switches between them |
 //! | `thread` | workers that are pthreads, and their home threads |
 //! | `adopted` | threads that are workers without knowing it |
+//! | `carry` | faults of adopted threads, which go home |
 //! | `guest` | the part of this crate in the state of a thread whose system calls are intercepted |
 //! | `light` | workers that are uths, with storage of their own or without |
 //! | `blocking` | the scope in which a worker may block; `helper`, the threads that light workers block on |
@@ -51,6 +52,7 @@
 
 pub(crate) mod adopted;
 pub(crate) mod blocking;
+pub(crate) mod carry;
 pub(crate) mod group;
 pub(crate) mod guest;
 pub(crate) mod helper;

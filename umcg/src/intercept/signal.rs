@@ -23,6 +23,7 @@ use std::ptr::from_ref;
 use std::sync::atomic::Ordering::*;
 use umcg_core::{call, guarded};
 use umcg_core::context::lock::Lock;
+use umcg_core::raw::carry_home;
 use umcg_core::signal::install;
 
 /// The signal that wakes homes, and the one of the tick.
@@ -201,6 +202,10 @@ extern "C-unwind" fn run(signal: c_int, information: *mut libc::siginfo_t, conte
         return send_again(signal, information);
     }
     // SAFETY: as the kernel passed it.
+    if is_fault(signal, information) && unsafe { carry_home(context) } {
+        return;
+    }
+    // SAFETY: as the kernel passed it.
     unsafe { call_program(Some(guest), signal, information, context) };
     guest.enter();
     engine::go_home();
@@ -251,7 +256,12 @@ unsafe fn call_program(
     context: *mut c_void,
 ) {
     // SAFETY: in the table.
-    let Action { handler, flags, .. } = unsafe { action(signal).read_volatile() };
+    let Action {
+        handler,
+        flags,
+        mask,
+        ..
+    } = unsafe { action(signal).read_volatile() };
     match handler {
         // It was replaced meanwhile, or is that of a fault.
         libc::SIG_DFL => return default_action(signal, information),
@@ -265,6 +275,11 @@ unsafe fn call_program(
         unsafe { action(signal).write(DEFAULT) };
         ask_kernel(signal, Some(DEFAULT));
         drop(changing);
+    }
+    if signal == libc::SIGSEGV || signal == libc::SIGBUS {
+        // The kernel does not know the program's action. It restores the mask at the end.
+        let is_deferred = flags as u32 & libc::SA_NODEFER as u32 == 0;
+        change(libc::SIG_BLOCK, mask | if is_deferred { only(signal) } else { 0 });
     }
     if let Some(guest) = guest {
         guest.handled.store(guest.handled.load(Relaxed).wrapping_add(1), Relaxed);

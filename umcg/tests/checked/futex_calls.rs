@@ -6,8 +6,8 @@ use crate::rt::sync::AtomicU32;
 use crate::rt::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::rt::task::be_at_home;
 use crate::rt::wait::cut;
-use crate::sources::futex::kernel::single::{self, ALL, End};
-use crate::sources::futex::kernel::vector::{self, Word};
+use crate::sources::futex::kernel::single::{self, ALL, WordEnd};
+use crate::sources::futex::kernel::vector::{self, ListWord};
 
 shared! {
     /// Two that share a bucket or do not, as their addresses say.
@@ -88,8 +88,8 @@ fn changed_of_two(kind: As) {
 }
 
 /// Waits for both words at once.
-pub(crate) fn wait_for_two(deadline: u64) -> vector::End {
-    let list = words().each_ref().map(|word| Word {
+pub(crate) fn wait_for_two(deadline: u64) -> vector::ListEnd {
+    let list = words().each_ref().map(|word| ListWord {
         address: at(word),
         expected: 0,
         is_shared: false,
@@ -141,7 +141,13 @@ fn cut_or_woken(kind: As, is_woken: bool) {
     cut::cut(task);
     let end = waiter.join().unwrap();
     let woken = waker.map_or(0, |waker| waker.join().unwrap());
-    assert!(end == if woken == 1 { End::Woken } else { End::Cut });
+    assert!(
+        end == if woken == 1 {
+            WordEnd::Woken
+        } else {
+            WordEnd::Cut
+        }
+    );
     assert!(cut::take_cut(task) && !cut::take_cut(task));
 }
 

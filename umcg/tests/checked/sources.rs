@@ -151,9 +151,9 @@ pub(crate) mod futex {
 
         mod doze {
             use super::super::many::Many;
-            use super::vector::{End, Word};
+            use super::vector::{ListEnd, ListWord};
 
-            pub(super) fn wait(_: &Many, _: &[Word], _: u64) -> End {
+            pub(super) fn wait(_: &Many, _: &[ListWord], _: u64) -> ListEnd {
                 unreachable!("no word is shared")
             }
         }

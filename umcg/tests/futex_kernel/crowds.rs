@@ -131,7 +131,7 @@ fn semaphores() {
                     let arguments = [at(&words[0]), WAKE_OP | PRIVATE, MOST, MOST, at(word), code];
                     assert!(Side::Ours.futex(arguments) >= 0);
                 } else {
-                    take(&*words, party % 2 == 0);
+                    take(&words, party % 2 == 0);
                 }
             }
         });

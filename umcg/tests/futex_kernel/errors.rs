@@ -31,15 +31,16 @@ impl Memory {
             pages: at.expose_provenance(),
         };
         memory.word(1).store(VALUE, SeqCst);
+        let page_of = |page: usize| at.wrapping_byte_add(page * PAGE);
         let protect = |page: usize, protection| {
             // SAFETY: pages of this memory, to which there are no references.
-            let done = unsafe { libc::mprotect(at.byte_add(page * PAGE), PAGE, protection) };
+            let done = unsafe { libc::mprotect(page_of(page), PAGE, protection) };
             assert_eq!(done, 0);
         };
         protect(1, libc::PROT_READ);
         protect(2, libc::PROT_NONE);
         // SAFETY: as above.
-        assert_eq!(unsafe { libc::munmap(at.byte_add(3 * PAGE), PAGE) }, 0);
+        assert_eq!(unsafe { libc::munmap(page_of(3), PAGE) }, 0);
         memory
     }
 
@@ -75,7 +76,7 @@ impl Memory {
     /// Puts the words back; calls; the result, and the words after it.
     fn try_call(&self, side: Side, call: Call, arguments: [usize; 6]) -> (isize, u32, u32) {
         // SAFETY: the second word of the page.
-        let other = unsafe { AtomicU32::from_ptr(self.word(0).as_ptr().add(1)) };
+        let other = unsafe { AtomicU32::from_ptr(self.word(0).as_ptr().wrapping_add(1)) };
         self.word(0).store(VALUE, SeqCst);
         other.store(VALUE, SeqCst);
         let result = side.call(call, arguments);

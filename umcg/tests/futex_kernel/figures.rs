@@ -40,12 +40,15 @@ fn wake_ups_that_find_nobody() {
     println!("wake, nobody waits: {ours:.1} ns; umcg::futex {library:.1}; kernel {kernel:.1}");
 }
 
+/// Starts a party; the function that is returned waits for its end.
+type Start<'a> = dyn Fn(Box<dyn FnOnce() + Send>) -> Box<dyn FnOnce()> + 'a;
+
 /// Two parties that tell each other a number by two words: so many waits and wake-ups in all.
 fn ping_pong(
     turns: u32,
     wait: fn(&AtomicU32, u32) -> isize,
     wake: fn(&AtomicU32) -> isize,
-    start: &dyn Fn(Box<dyn FnOnce() + Send>) -> Box<dyn FnOnce()>,
+    start: &Start<'_>,
 ) {
     let words: Arc<[AtomicU32; 2]> = Arc::default();
     let until = move |word: &AtomicU32, turn: u32| {
@@ -103,7 +106,7 @@ fn round_trips() {
         ping_pong(turns, wait, wake, &thread);
     });
     println!(
-        "a hop of two workers, one server: {by_call:.1} ns; umcg::futex {by_library:.1}; two threads \
-         in the kernel {in_kernel:.1}"
+        "a hop of two workers, one server: {by_call:.1} ns; umcg::futex {by_library:.1}; \
+         two threads in the kernel {in_kernel:.1}"
     );
 }

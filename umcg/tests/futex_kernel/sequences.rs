@@ -3,9 +3,9 @@
 //! waits until nothing moves. So all results are determined: those of the operations, and which
 //! waiters end by each, with which result.
 //!
-//! In one point they are not: where two words share a bucket of the kernel's, waiters that are moved
-//! from one to the other keep their place in its queue. So the kernel is asked for many buckets, and
-//! a sequence that differs is tried again, at other words.
+//! In one point they are not: where two words share a bucket of the kernel's, waiters that are
+//! moved from one to the other keep their place in its queue. So the kernel is asked for many
+//! buckets, and a sequence that differs is tried again, at other words.
 
 use crate::side::{
     ALL, CMP_REQUEUE, Call, Item, MOST, PRIVATE, REQUEUE, Side, WAIT, WAIT_BITSET, WAKE,
@@ -240,8 +240,8 @@ impl Run<'_> {
         self.side.futex(arguments)
     }
 
-    /// Nothing moves any more: those that do not stand have ended. (One for many words stands at all
-    /// of them until it runs.)
+    /// Nothing moves any more: those that do not stand have ended. (One for many words stands at
+    /// all of them until it runs.)
     fn settle(&mut self, result: isize) {
         let is_quiet = || {
             let (ended, standing) = (self.ended(), self.standing());

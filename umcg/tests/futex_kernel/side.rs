@@ -26,7 +26,7 @@ pub(crate) enum Call {
     Requeue,
 }
 
-/// Who serves a call.
+/// The party that serves a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Kernel,
@@ -80,16 +80,15 @@ fn in_kernel(call: Call, [a, b, c, d, e, f]: [usize; 6]) -> isize {
 
 /// The call of the library.
 pub(crate) fn ours(call: Call, arguments: [usize; 6]) -> Outcome {
+    let serve: unsafe fn([usize; 6]) -> Outcome = match call {
+        Call::Futex => kernel::futex,
+        Call::Waitv => kernel::waitv,
+        Call::Wait => kernel::futex_wait,
+        Call::Wake => kernel::futex_wake,
+        Call::Requeue => kernel::futex_requeue,
+    };
     // SAFETY: as above.
-    unsafe {
-        match call {
-            Call::Futex => kernel::futex(arguments),
-            Call::Waitv => kernel::waitv(arguments),
-            Call::Wait => kernel::futex_wait(arguments),
-            Call::Wake => kernel::futex_wake(arguments),
-            Call::Requeue => kernel::futex_requeue(arguments),
-        }
-    }
+    unsafe { serve(arguments) }
 }
 
 pub(crate) fn at<T>(word: &T) -> usize {

@@ -1,11 +1,12 @@
-//! Foreign futex calls in user mode: bits, deadlines, cuts, moves and operations against each other.
+//! Foreign futex calls in user mode: bits, deadlines, cuts, moves and operations, against each
+//! other.
 
 use crate::check;
 use crate::parties::{SOON, clock, join_all, party};
 use crate::rt::wait::cut;
 #[path = "../checked/futex_calls.rs"]
 mod checked;
-use crate::sources::futex::kernel::single::{self, ALL, Compared, End, WakeOp};
+use crate::sources::futex::kernel::single::{self, ALL, Compared, WakeOp, WordEnd};
 use crate::sources::futex::kernel::vector;
 use checked::{As, KINDS, at, wait_for_two, words};
 use shuttle::sync::atomic::Ordering::SeqCst;
@@ -25,8 +26,8 @@ fn all_have_left() {
     assert_eq!(left, [0, 0]);
 }
 
-/// Two waiters with different bits, one that wakes each, a cut and a deadline: each wake-up reaches a
-/// waiter with its bits, or none.
+/// Two waiters with different bits, one that wakes each, a cut and a deadline: each wake-up reaches
+/// a waiter with its bits, or none.
 fn bits(kind: As) {
     let word = &words()[0];
     let waiters = [(1, u64::MAX), (2, SOON)].map(|(bits, deadline)| {
@@ -43,10 +44,13 @@ fn bits(kind: As) {
     let woken: Vec<_> = join_all(wakers);
     join_all([cutter, clock]);
     for (end, woken) in ends.iter().zip(woken) {
-        assert_eq!(usize::from(*end == End::Woken), woken);
+        assert_eq!(usize::from(*end == WordEnd::Woken), woken);
     }
-    assert!(matches!(ends[0], End::Woken | End::Cut), "{ends:?}");
-    assert!(matches!(ends[1], End::Woken | End::TimedOut), "{ends:?}");
+    assert!(matches!(ends[0], WordEnd::Woken | WordEnd::Cut), "{ends:?}");
+    assert!(
+        matches!(ends[1], WordEnd::Woken | WordEnd::TimedOut),
+        "{ends:?}"
+    );
     assert!(cut::take_cut(first) && !cut::take_cut(second));
     all_have_left();
 }
@@ -88,7 +92,7 @@ fn moved(kind: As, is_cut: bool) {
     let (moved, woken) = (mover.1.join().unwrap(), waker.1.join().unwrap());
     ender.join().unwrap();
     assert!(woken <= moved);
-    assert_eq!(end == End::Woken, woken == 1);
+    assert_eq!(end == WordEnd::Woken, woken == 1);
     all_have_left();
 }
 
@@ -121,11 +125,11 @@ fn operated(kind: As) {
     let woken: usize = join_all(operators).into_iter().sum();
     clock.join().unwrap();
     assert_eq!(second.load(SeqCst), 2);
-    let gone_on = ends.iter().filter(|end| **end == End::Woken).count();
+    let gone_on = ends.iter().filter(|end| **end == WordEnd::Woken).count();
     assert_eq!(gone_on, woken);
     let found = [
-        &[End::Woken, End::TimedOut][..],
-        &[End::Woken, End::Changed, End::TimedOut],
+        &[WordEnd::Woken, WordEnd::TimedOut][..],
+        &[WordEnd::Woken, WordEnd::Changed, WordEnd::TimedOut],
     ];
     assert!(
         found
@@ -159,7 +163,7 @@ fn an_operation_compares() {
         let clock = clock();
         assert!(matches!(
             waiter.1.join().unwrap(),
-            End::Changed | End::TimedOut
+            WordEnd::Changed | WordEnd::TimedOut
         ));
         assert_eq!(operator.1.join().unwrap(), Ok(0));
         clock.join().unwrap();
@@ -211,9 +215,9 @@ fn of_two(kind: As, is_cut: bool) {
     ender.join().unwrap();
     // The last of those that were woken.
     match woken.iter().rposition(|count| *count == 1) {
-        Some(index) => assert_eq!(end, vector::End::Woken(index)),
-        None if is_cut => assert_eq!(end, vector::End::Cut),
-        None => assert_eq!(end, vector::End::TimedOut),
+        Some(index) => assert_eq!(end, vector::ListEnd::Woken(index)),
+        None if is_cut => assert_eq!(end, vector::ListEnd::Cut),
+        None => assert_eq!(end, vector::ListEnd::TimedOut),
     }
     all_have_left();
 }
@@ -250,7 +254,10 @@ fn of_two_and_moved(kind: As) {
         }
     });
     waker.1.join().unwrap();
-    assert!(matches!(waiter.1.join().unwrap(), vector::End::Woken(_)));
+    assert!(matches!(
+        waiter.1.join().unwrap(),
+        vector::ListEnd::Woken(_)
+    ));
     all_have_left();
 }
 
@@ -275,6 +282,13 @@ fn cut_in_a_handler() {
         let end = waiter.join().unwrap();
         handler.1.join().unwrap();
         let woken = waker.join().unwrap();
-        assert_eq!(end, if woken == 1 { End::Woken } else { End::Cut });
+        assert_eq!(
+            end,
+            if woken == 1 {
+                WordEnd::Woken
+            } else {
+                WordEnd::Cut
+            }
+        );
     });
 }

@@ -2,7 +2,7 @@
 //! the state word of its [`Many`], by which wakers of the private ones wake it.
 
 use super::super::many::Many;
-use super::vector::{End, MOST, Word};
+use super::vector::{ListEnd, ListWord, MOST};
 use crate::rt::time::timespec;
 use rustix::io::Errno;
 use rustix::thread::futex::{self, WaitFlags, WaitPtr, WaitvFlags};
@@ -10,30 +10,30 @@ use rustix::time::ClockId;
 
 /// Waits for the shared words, and for a claim of `many`, which is armed. The caller may sleep in
 /// the kernel.
-pub(super) fn wait(many: &Many, words: &[Word], deadline: u64) -> End {
+pub(super) fn wait(many: &Many, words: &[ListWord], deadline: u64) -> ListEnd {
     if let Err(index) = many.doze() {
-        return End::Woken(index);
+        return ListEnd::Woken(index);
     }
     let slept = sleep(many, words, deadline);
     // V1: a claim that has come meanwhile is reported.
     match (many.wake_up(), slept) {
-        (Err(index), _) => End::Woken(index),
-        (Ok(()), Ok(0)) => End::Cut,
+        (Err(index), _) => ListEnd::Woken(index),
+        (Ok(()), Ok(0)) => ListEnd::Cut,
         (Ok(()), Ok(nth)) => {
             let mut shared = words.iter().enumerate().filter(|(_, word)| word.is_shared);
             let woken = shared.nth(nth - 1).map_or(0, |(index, _)| index);
-            End::Woken(woken)
+            ListEnd::Woken(woken)
         }
-        (Ok(()), Err(Errno::AGAIN)) => End::Changed,
-        (Ok(()), Err(Errno::TIMEDOUT)) => End::TimedOut,
-        (Ok(()), Err(Errno::INTR)) => End::Cut,
-        (Ok(()), Err(error)) => End::Refused(error),
+        (Ok(()), Err(Errno::AGAIN)) => ListEnd::Changed,
+        (Ok(()), Err(Errno::TIMEDOUT)) => ListEnd::TimedOut,
+        (Ok(()), Err(Errno::INTR)) => ListEnd::Cut,
+        (Ok(()), Err(error)) => ListEnd::Refused(error),
     }
 }
 
 /// Returns the number of the word that was woken, counted from 1 among the shared ones; 0 for
 /// another reason.
-fn sleep(many: &Many, words: &[Word], deadline: u64) -> Result<usize, Errno> {
+fn sleep(many: &Many, words: &[ListWord], deadline: u64) -> Result<usize, Errno> {
     let mut list = [futex::Wait::new(); MOST];
     let (address, dozing) = many.dozing();
     list[0] = in_kernel(address.addr(), dozing, WaitFlags::PRIVATE);

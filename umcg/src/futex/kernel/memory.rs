@@ -72,7 +72,8 @@ pub(super) fn update(address: usize, change: impl Fn(u32) -> u32) -> Option<u32>
     if tried == Err(Errno::FAULT) {
         return None;
     }
-    // A full barrier, as the kernel's.
+    // ORDERING(foreign.1): SeqCst, pairs with foreign.1, and with the program's own operations on
+    // its word: the kernel's is a full barrier.
     word.fetch_update(SeqCst, SeqCst, |value| Some(change(value)))
         .ok()
 }

@@ -53,8 +53,8 @@ pub use newer::{futex_requeue, futex_wait, futex_wake, go_on_futex_wait};
 use crate::rt::Handle;
 use crate::rt::wait::cut;
 use rustix::io::Errno;
-use single::{Compared, End, WakeOp};
-use time::Until;
+use single::{Compared, WakeOp, WordEnd};
+use time::FutexTimeout;
 
 /// The result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ pub struct Rest {
     /// True if the kernel restarts the call after a handler with SA_RESTART; false if it then
     /// returns EINTR in any case. Without a handler the wait goes on: see [`go_on`].
     pub restarts: bool,
-    until: Until,
+    until: FutexTimeout,
 }
 
 impl Rest {
@@ -90,7 +90,7 @@ impl Rest {
     pub fn from_words([restarts, deadline, real]: [usize; 3]) -> Rest {
         Rest {
             restarts: restarts != 0,
-            until: Until::from_words([deadline, real]),
+            until: FutexTimeout::from_words([deadline, real]),
         }
     }
 }
@@ -132,7 +132,7 @@ pub unsafe fn futex(arguments: [usize; 6]) -> Outcome {
             Err(error) => return failed(error),
         }
     } else {
-        Until::NEVER
+        FutexTimeout::NEVER
     };
     if is_real && command != WAIT_BITSET {
         return failed(Errno::NOSYS);
@@ -157,7 +157,7 @@ pub unsafe fn go_on(is_waitv: bool, arguments: [usize; 6], rest: Rest) -> Outcom
 }
 
 /// FUTEX_WAIT and FUTEX_WAIT_BITSET.
-fn wait(arguments: [usize; 6], until: Until) -> Outcome {
+fn wait(arguments: [usize; 6], until: FutexTimeout) -> Outcome {
     let command = arguments[1] as u32 & !(PRIVATE | CLOCK_REALTIME);
     let (address, expected) = (arguments[0], arguments[2] as u32);
     let bits = bits_of(command == WAIT_BITSET, arguments);
@@ -169,13 +169,13 @@ fn wait(arguments: [usize; 6], until: Until) -> Outcome {
     ended(end, until, arguments[3] == 0)
 }
 
-fn ended(end: End, until: Until, restarts: bool) -> Outcome {
+fn ended(end: WordEnd, until: FutexTimeout, restarts: bool) -> Outcome {
     match end {
-        End::Woken => Outcome::Done(0),
-        End::Changed => failed(Errno::AGAIN),
-        End::Fault => failed(Errno::FAULT),
-        End::TimedOut => until.passed(),
-        End::Cut => Outcome::Cut(Rest { restarts, until }),
+        WordEnd::Woken => Outcome::Done(0),
+        WordEnd::Changed => failed(Errno::AGAIN),
+        WordEnd::Fault => failed(Errno::FAULT),
+        WordEnd::TimedOut => until.passed(),
+        WordEnd::Cut => Outcome::Cut(Rest { restarts, until }),
     }
 }
 
@@ -243,22 +243,22 @@ pub unsafe fn waitv(arguments: [usize; 6]) -> Outcome {
     }
 }
 
-fn wait_for_list(arguments: [usize; 6], until: Until) -> Outcome {
+fn wait_for_list(arguments: [usize; 6], until: FutexTimeout) -> Outcome {
     let (list, count) = (arguments[0], arguments[1] as u32 as usize);
     listed(vector::wait(list, count, until.deadline()), until)
 }
 
-fn listed(end: vector::End, until: Until) -> Outcome {
+fn listed(end: vector::ListEnd, until: FutexTimeout) -> Outcome {
     match end {
-        vector::End::Woken(index) => Outcome::Done(index as isize),
-        vector::End::Changed => failed(Errno::AGAIN),
-        vector::End::Fault => failed(Errno::FAULT),
-        vector::End::Misaligned => failed(Errno::INVAL),
-        vector::End::Kernel => Outcome::Kernel,
-        vector::End::Home => Outcome::Home,
-        vector::End::Refused(error) => failed(error),
-        vector::End::TimedOut => until.passed(),
-        vector::End::Cut => Outcome::Cut(Rest {
+        vector::ListEnd::Woken(index) => Outcome::Done(index as isize),
+        vector::ListEnd::Changed => failed(Errno::AGAIN),
+        vector::ListEnd::Fault => failed(Errno::FAULT),
+        vector::ListEnd::Misaligned => failed(Errno::INVAL),
+        vector::ListEnd::Kernel => Outcome::Kernel,
+        vector::ListEnd::Home => Outcome::Home,
+        vector::ListEnd::Refused(error) => failed(error),
+        vector::ListEnd::TimedOut => until.passed(),
+        vector::ListEnd::Cut => Outcome::Cut(Rest {
             restarts: true,
             until,
         }),

@@ -5,8 +5,8 @@
 //! that do not depend on memory. A requeue from a private word to a shared one would have to move a
 //! waiter from here to the kernel: such a call is refused (EINVAL).
 
-use super::single::{self, Compared, End};
-use super::time::{self, Until};
+use super::single;
+use super::time::{self, FutexTimeout};
 use super::{Outcome, Rest, check, ended, failed, listed, memory, moved, vector};
 use rustix::io::Errno;
 
@@ -15,9 +15,9 @@ const U32: u32 = 2;
 const PRIVATE: u32 = 128;
 
 /// The absolute timeout of these calls, by either clock.
-pub(super) fn timeout(pointer: usize, clock: usize) -> Result<Until, Outcome> {
+pub(super) fn timeout(pointer: usize, clock: usize) -> Result<FutexTimeout, Outcome> {
     match (pointer, clock as i32) {
-        (0, _) => Ok(Until::NEVER),
+        (0, _) => Ok(FutexTimeout::NEVER),
         (_, clock @ (libc::CLOCK_REALTIME | libc::CLOCK_MONOTONIC)) => {
             time::until(pointer, false, clock == libc::CLOCK_REALTIME).map_err(failed)
         }
@@ -53,11 +53,11 @@ pub unsafe fn go_on_futex_wait(arguments: [usize; 6], rest: Rest) -> Outcome {
     wait(arguments, rest.until)
 }
 
-fn wait(arguments: [usize; 6], until: Until) -> Outcome {
+fn wait(arguments: [usize; 6], until: FutexTimeout) -> Outcome {
     let (address, expected, bits) = (arguments[0], arguments[1] as u32, arguments[2] as u32);
     match check(address, bits) {
         Ok(()) => {
-            let end: End = single::wait(address, expected, bits, until.deadline());
+            let end = single::wait(address, expected, bits, until.deadline());
             ended(end, until, true)
         }
         Err(error) => failed(error),
@@ -95,7 +95,7 @@ fn requeue([list, flags, wake, others, ..]: [usize; 6]) -> Result<Outcome, Outco
     if flags as u32 != 0 || list == 0 {
         return Err(Outcome::Kernel);
     }
-    let item = |at| vector::item(at).map_err(|end| listed(end, Until::NEVER));
+    let item = |at| vector::item(at).map_err(|end| listed(end, FutexTimeout::NEVER));
     let (from, to) = (item(list)?, item(list.wrapping_add(vector::ITEM))?);
     if from.is_shared && to.is_shared {
         return Err(Outcome::Kernel);
@@ -111,6 +111,6 @@ fn requeue([list, flags, wake, others, ..]: [usize; 6]) -> Result<Outcome, Outco
         }
     }
     let counts = (wake as usize, others as usize);
-    let done: Compared = single::requeue((from.address, Some(from.expected)), to.address, counts);
-    Ok(moved(done))
+    let from = (from.address, Some(from.expected));
+    Ok(moved(single::requeue(from, to.address, counts)))
 }

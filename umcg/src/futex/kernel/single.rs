@@ -16,7 +16,7 @@ const FAULT: usize = 2;
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum WordEnd {
     Woken,
     /// The word had another value.
     Changed,
@@ -50,11 +50,11 @@ pub(crate) enum OpError {
 /// the deadline; or for a cut. A word that had another value at any moment of the call may be said
 /// to have changed. No point of cancellation. Switches.
 #[inline]
-pub(crate) fn wait(address: usize, expected: u32, bits: u32, deadline: u64) -> End {
+pub(crate) fn wait(address: usize, expected: u32, bits: u32, deadline: u64) -> WordEnd {
     // Its page may have to be read from a disk: better now than under the lock.
     match memory::load(address) {
-        None => return End::Fault,
-        Some(value) if value != expected => return End::Changed,
+        None => return WordEnd::Fault,
+        Some(value) if value != expected => return WordEnd::Changed,
         Some(_) => {}
     }
     let stand = Stand::alone(address, bits);
@@ -69,11 +69,11 @@ pub(crate) fn wait(address: usize, expected: u32, bits: u32, deadline: u64) -> E
         (!entered).then_some(if value.is_some() { CHANGED } else { FAULT })
     };
     match wait::one_cuttable(&stand, REASON, deadline, enter) {
-        None if now() >= deadline => End::TimedOut,
-        None => End::Cut,
-        Some(CHANGED) => End::Changed,
-        Some(FAULT) => End::Fault,
-        Some(_) => End::Woken,
+        None if now() >= deadline => WordEnd::TimedOut,
+        None => WordEnd::Cut,
+        Some(CHANGED) => WordEnd::Changed,
+        Some(FAULT) => WordEnd::Fault,
+        Some(_) => WordEnd::Woken,
     }
 }
 
@@ -114,7 +114,8 @@ pub(crate) fn requeue(
 }
 
 /// Changes the second word; wakes waiters of the first; and if the second had a value for which the
-/// comparison holds, also waiters of the second. Of each at least one, as [`wake`]. Does not switch.
+/// comparison holds, also waiters of the second. Of each at least one, as [`wake`]. Does not
+/// switch.
 pub(crate) fn wake_op(
     (first, count): (usize, i32),
     (second, count_there): (usize, i32),

@@ -12,15 +12,15 @@ const LAST: u64 = i64::MAX as u64;
 
 /// The end of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Until {
+pub(super) struct FutexTimeout {
     /// In nanoseconds of CLOCK_MONOTONIC.
     deadline: u64,
     /// The same as it was given, if that was in CLOCK_REALTIME; else 0, which has passed.
     real: u64,
 }
 
-impl Until {
-    pub(super) const NEVER: Until = Until {
+impl FutexTimeout {
+    pub(super) const NEVER: FutexTimeout = FutexTimeout {
         deadline: u64::MAX,
         real: 0,
     };
@@ -29,8 +29,8 @@ impl Until {
         [self.deadline as usize, self.real as usize]
     }
 
-    pub(super) fn from_words([deadline, real]: [usize; 2]) -> Until {
-        Until {
+    pub(super) fn from_words([deadline, real]: [usize; 2]) -> FutexTimeout {
+        FutexTimeout {
             deadline: deadline as u64,
             real: real as u64,
         }
@@ -53,9 +53,13 @@ impl Until {
 
 /// The end of a wait whose timeout is at this address; null for never. EFAULT and EINVAL as the
 /// kernel's.
-pub(super) fn until(address: usize, is_relative: bool, is_real: bool) -> Result<Until, Errno> {
+pub(super) fn until(
+    address: usize,
+    is_relative: bool,
+    is_real: bool,
+) -> Result<FutexTimeout, Errno> {
     if address == 0 {
-        return Ok(Until::NEVER);
+        return Ok(FutexTimeout::NEVER);
     }
     let words: [u32; 4] = memory::read(address).ok_or(Errno::FAULT)?;
     let seconds = memory::long(words[0], words[1]);
@@ -71,7 +75,7 @@ pub(super) fn until(address: usize, is_relative: bool, is_real: bool) -> Result<
     } else {
         given
     };
-    Ok(Until {
+    Ok(FutexTimeout {
         deadline: if given >= LAST || deadline >= LAST {
             u64::MAX
         } else {
@@ -92,7 +96,7 @@ fn realtime() -> u64 {
 mod tests {
     use super::*;
 
-    fn read(at: &[i64; 2], is_relative: bool, is_real: bool) -> Result<Until, Errno> {
+    fn read(at: &[i64; 2], is_relative: bool, is_real: bool) -> Result<FutexTimeout, Errno> {
         until(
             std::ptr::from_ref(at).expose_provenance(),
             is_relative,
@@ -103,7 +107,7 @@ mod tests {
     #[test]
     fn times_are_read() {
         let second = SECOND as i64;
-        assert_eq!(until(0, true, false), Ok(Until::NEVER));
+        assert_eq!(until(0, true, false), Ok(FutexTimeout::NEVER));
         assert_eq!(until(8, true, false), Err(Errno::FAULT));
         for bad in [[-1, 0], [0, -1], [0, second], [i64::MIN, 0]] {
             assert_eq!(read(&bad, true, false), Err(Errno::INVAL));

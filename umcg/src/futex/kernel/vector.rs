@@ -6,13 +6,13 @@
 //!
 //! # Lists with shared words
 //!
-//! A list of shared words only is the kernel's. A list of both kinds may not go to the kernel, since
-//! private wake-ups look here. It has places for its private words, and the caller, which is at
-//! home, sleeps in the kernel by a list of the shared words and the state word of its `Many`, which
-//! is no longer than the caller's: there is a private word in that. A waker that claims it wakes
-//! that word in the kernel, too ([`Many::doze`]). So a change or wake-up of either kind ends the
-//! wait, and one that comes before the sleep is found by a comparison: here after arming, in the
-//! kernel under its own locks.
+//! A list of shared words only is the kernel's. A list of both kinds may not go to the kernel,
+//! since private wake-ups look here. It has places for its private words. The caller, which is at
+//! home, sleeps in the kernel by a list of the shared words and of the state word of its `Many`.
+//! That list is not longer than the caller's, which has a private word. A waker that claims the
+//! `Many` wakes its word in the kernel ([`Many::doze`]). So a wake-up of either kind ends the wait.
+//! One that comes before the sleep is found by a comparison: here after arming, in the kernel under
+//! its own locks.
 //!
 //! - V1: a wake-up that was counted is reported: the place at which it came is out of the table
 //!   when the waiter leaves. Words that are woken after the first, until the waiter leaves, count,
@@ -43,7 +43,7 @@ pub(crate) const ITEM: usize = 24;
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum ListEnd {
     /// The word with this index was woken.
     Woken(usize),
     /// Some word had another value.
@@ -65,7 +65,7 @@ pub(crate) enum End {
 
 /// A word of the list.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Word {
+pub(crate) struct ListWord {
     pub(crate) address: usize,
     pub(crate) expected: u32,
     pub(crate) is_shared: bool,
@@ -73,17 +73,14 @@ pub(crate) struct Word {
 
 /// The place of a word in the table.
 #[repr(align(64))]
-struct Entry {
+struct ListEntry {
     place: Place,
     stand: Stand,
 }
 
-/// Memory in the caller's frame for so many words. The frame of a short list is short: stacks of
-/// threads may be.
-type Words<const N: usize> = [MaybeUninit<Word>; N];
-
-/// Waits for the list at this address, which has from 1 to [`MOST`] words.
-pub(super) fn wait(list: usize, count: usize, deadline: u64) -> End {
+/// Waits for the list at this address, which has from 1 to [`MOST`] words. The frame of a short
+/// list is short, since stacks of threads may be.
+pub(super) fn wait(list: usize, count: usize, deadline: u64) -> ListEnd {
     match count {
         0..=8 => wait_in::<8>(list, count, deadline),
         9..=32 => wait_in::<32>(list, count, deadline),
@@ -92,91 +89,91 @@ pub(super) fn wait(list: usize, count: usize, deadline: u64) -> End {
 }
 
 #[inline(never)]
-fn wait_in<const N: usize>(list: usize, count: usize, deadline: u64) -> End {
-    let mut words: Words<N> = [const { MaybeUninit::uninit() }; N];
+fn wait_in<const N: usize>(list: usize, count: usize, deadline: u64) -> ListEnd {
+    let mut words = [const { MaybeUninit::<ListWord>::uninit() }; N];
     for (index, word) in words[..count].iter_mut().enumerate() {
         match item(list.wrapping_add(index * ITEM)) {
             Ok(item) => word.write(item),
             Err(end) => return end,
         };
     }
-    let words: *const [MaybeUninit<Word>] = &words[..count];
+    let words: *const [MaybeUninit<_>] = &words[..count];
     // SAFETY: so many were written.
-    let words = unsafe { &*(words as *const [Word]) };
+    let words = unsafe { &*(words as *const [ListWord]) };
     let shared = words.iter().filter(|word| word.is_shared).count();
     if shared == count {
-        return End::Kernel;
+        return ListEnd::Kernel;
     }
     if shared > 0 && server::running().is_some() {
-        return End::Home;
+        return ListEnd::Home;
     }
     words
         .iter()
-        .find_map(Word::refused)
+        .find_map(ListWord::refused)
         .unwrap_or_else(|| wait_for::<N>(words, deadline))
 }
 
 /// A word of the caller's list. Lists that the kernel may refuse, or for which it may know more
 /// than this does, are its own.
-pub(crate) fn item(at: usize) -> Result<Word, End> {
-    let words: [u32; ITEM / 4] = memory::read(at).ok_or(End::Fault)?;
+pub(crate) fn item(at: usize) -> Result<ListWord, ListEnd> {
+    let words: [u32; ITEM / 4] = memory::read(at).ok_or(ListEnd::Fault)?;
     let [value, above, low, high, flags, reserved] = words;
     if above != 0 || reserved != 0 || flags & !PRIVATE != U32 {
-        return Err(End::Kernel);
+        return Err(ListEnd::Kernel);
     }
-    Ok(Word {
+    Ok(ListWord {
         address: memory::long(low, high) as usize,
         expected: value,
         is_shared: flags & PRIVATE == 0,
     })
 }
 
-impl Word {
+impl ListWord {
     /// Why no party can wait for it.
-    fn refused(&self) -> Option<End> {
+    fn refused(&self) -> Option<ListEnd> {
         if self.address % size_of::<u32>() != 0 {
-            Some(End::Misaligned)
+            Some(ListEnd::Misaligned)
         } else if !memory::may_be_there(self.address) {
             // The kernel knows whether that, or another word's value, comes first.
-            Some(End::Kernel)
+            Some(ListEnd::Kernel)
         } else {
             None
         }
     }
 
     /// Why a wait for it ends at once. The kernel looks at shared words.
-    fn end(&self) -> Option<End> {
+    fn end(&self) -> Option<ListEnd> {
         if self.is_shared {
             return None;
         }
         match memory::load(self.address) {
-            None => Some(End::Fault),
-            Some(value) => (value != self.expected).then_some(End::Changed),
+            None => Some(ListEnd::Fault),
+            Some(value) => (value != self.expected).then_some(ListEnd::Changed),
         }
     }
 }
 
 /// Waits for words that can be waited for, at most `N`.
 #[inline]
-pub(crate) fn wait_for<const N: usize>(words: &[Word], deadline: u64) -> End {
+pub(crate) fn wait_for<const N: usize>(words: &[ListWord], deadline: u64) -> ListEnd {
     // Read only, at first. That brings their pages in, too.
-    if let Some(end) = words.iter().find_map(Word::end) {
+    if let Some(end) = words.iter().find_map(ListWord::end) {
         return end;
     }
     let many = Many::new();
-    let mut entries = [const { MaybeUninit::<Entry>::uninit() }; N];
+    let mut entries = [const { MaybeUninit::<ListEntry>::uninit() }; N];
     let mut entered = 0;
     let own = words.iter().enumerate().filter(|(_, word)| !word.is_shared);
     for (index, word) in own {
-        entries[entered].write(Entry {
+        entries[entered].write(ListEntry {
             place: Place::new(),
             stand: Stand::of_many(word.address, &many, index).moving(),
         });
         entered += 1;
     }
-    let entries: *const [MaybeUninit<Entry>] = &entries[..entered];
+    let entries: *const [MaybeUninit<ListEntry>] = &entries[..entered];
     // SAFETY: so many were written.
-    let entries = unsafe { &*(entries as *const [Entry]) };
+    let entries = unsafe { &*(entries as *const [ListEntry]) };
     wait::undisturbed(|_| {
         for entry in entries {
             // SAFETY: they stay in this frame until they have left, below.
@@ -194,24 +191,24 @@ pub(crate) fn wait_for<const N: usize>(words: &[Word], deadline: u64) -> End {
         }
     });
     match (end, woken) {
-        (End::Woken(shared), Some(index)) => End::Woken(index.max(shared)),
-        (_, Some(index)) => End::Woken(index),
+        (ListEnd::Woken(shared), Some(index)) => ListEnd::Woken(index.max(shared)),
+        (_, Some(index)) => ListEnd::Woken(index),
         (end, None) => end,
     }
 }
 
 /// Waits for words whose places stand in the table.
-fn wait_entered(many: &Many, words: &[Word], deadline: u64) -> End {
+fn wait_entered(many: &Many, words: &[ListWord], deadline: u64) -> ListEnd {
     many.arm();
-    if let Some(end) = words.iter().find_map(Word::end) {
-        return many.disarm().map_or(end, End::Woken);
+    if let Some(end) = words.iter().find_map(ListWord::end) {
+        return many.disarm().map_or(end, ListEnd::Woken);
     }
     if words.iter().any(|word| word.is_shared) {
         return doze::wait(many, words, deadline);
     }
     match many.wait_cuttable(REASON, deadline) {
-        Some(index) => End::Woken(index),
-        None if now() >= deadline => End::TimedOut,
-        None => End::Cut,
+        Some(index) => ListEnd::Woken(index),
+        None if now() >= deadline => ListEnd::TimedOut,
+        None => ListEnd::Cut,
     }
 }

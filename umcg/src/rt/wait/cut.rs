@@ -26,9 +26,9 @@ use crate::rt::base::spin::Spin;
 use crate::rt::base::sync::Ordering::Relaxed;
 use crate::rt::task::Task;
 
-/// Ends the wait of `task`, if it is a cuttable one; or else its next one. Not called in a step, nor
-/// in a signal handler. The caller keeps the worker or thread from ending meanwhile, or the next
-/// user of the descriptor is cut.
+/// Ends the wait of `task`, if it is a cuttable one; or else its next one. Not called in a step,
+/// nor in a signal handler. The caller keeps the worker or thread from ending meanwhile, or the
+/// next user of the descriptor is cut.
 pub(crate) fn cut(task: &'static Task) {
     task.is_cut.store(true, Relaxed);
     queue::revoke(task);
