@@ -40,6 +40,7 @@ pub use x86::{
     engine::{forget, install, look_again, report},
     extended::{extended_size, may_switch, restore_extended, save_extended},
     net::{arm_thread, disarm_thread, on_sigsys, signal_restorer},
+    step::{Inside, step_in, step_out},
     stub::raw_syscall,
     trap::{is_inside, on_trap},
 };
@@ -47,7 +48,11 @@ pub use x86::{
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 mod unsupported;
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
-pub use unsupported::{forget, install, is_inside, look_again, on_trap, raw_syscall, report};
+pub use unsupported::{
+    Inside, arm_thread, disarm_thread, extended_size, forget, install, is_inside, look_again,
+    may_switch, on_sigsys, on_trap, raw_syscall, report, restore_extended, save_extended,
+    signal_restorer, step_in, step_out,
+};
 
 /// What to hook, and where.
 #[derive(Clone, Copy, Debug)]

@@ -41,6 +41,81 @@ pub unsafe fn on_trap(_context: *mut libc::c_void) -> bool {
     false
 }
 
+/// No signal is the net's.
+///
+/// # Safety
+///
+/// None is needed.
+pub unsafe fn on_sigsys(_information: *const libc::siginfo_t, _context: *mut libc::c_void) -> bool {
+    false
+}
+
+/// Fails.
+///
+/// # Safety
+///
+/// None is needed.
+pub unsafe fn arm_thread() -> Result<(), i32> {
+    Err(libc::ENOSYS)
+}
+
+/// Does nothing.
+pub fn disarm_thread() {}
+
+/// None.
+#[must_use]
+pub fn signal_restorer() -> usize {
+    0
+}
+
+/// Never made.
+#[derive(Clone, Copy, Debug)]
+pub enum Inside {}
+
+/// No context is the engine's.
+///
+/// # Safety
+///
+/// None is needed.
+pub unsafe fn step_out(_context: *mut libc::c_void) -> Option<Inside> {
+    None
+}
+
+/// Never called.
+///
+/// # Safety
+///
+/// None is needed.
+pub unsafe fn step_in(_context: *mut libc::c_void, inside: Inside) {
+    match inside {}
+}
+
+/// Nothing is saved.
+#[must_use]
+pub fn extended_size() -> usize {
+    0
+}
+
+/// Saves nothing.
+///
+/// # Safety
+///
+/// None is needed.
+pub unsafe fn save_extended(_area: *mut u8) {}
+
+/// Restores nothing.
+///
+/// # Safety
+///
+/// None is needed.
+pub unsafe fn restore_extended(_area: *const u8) {}
+
+/// Always true.
+#[must_use]
+pub fn may_switch() -> bool {
+    true
+}
+
 /// Makes a system call, by way of the C library.
 ///
 /// # Safety
@@ -51,8 +126,8 @@ pub unsafe fn raw_syscall(number: usize, arguments: [usize; 6]) -> isize {
     // SAFETY: the caller vouches for the call.
     let result = unsafe { libc::syscall(number as libc::c_long, a, b, c, d, e, f) };
     if result == -1 {
-        // SAFETY: the calling thread's own.
-        return -(unsafe { *libc::__errno_location() } as isize);
+        let error = std::io::Error::last_os_error().raw_os_error();
+        return -(error.unwrap_or(libc::EIO) as isize);
     }
     result as isize
 }

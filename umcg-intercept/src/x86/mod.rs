@@ -13,6 +13,7 @@ pub(crate) mod mem;
 pub(crate) mod net;
 pub(crate) mod patch;
 pub(crate) mod raw;
+pub(crate) mod step;
 pub(crate) mod stub;
 pub(crate) mod trampoline;
 pub(crate) mod trap;

@@ -237,6 +237,9 @@ global_asm!(
     "50:", // Native
     "umcg_intercept_arguments",
     "mov rax, [rsp]",
+    ".hidden umcg_intercept_native",
+    ".globl umcg_intercept_native",
+    "umcg_intercept_native:",
     "syscall",
     "jmp 45b",
     "60:",
@@ -244,6 +247,9 @@ global_asm!(
     "je 65f",
     "umcg_intercept_arguments", // Again
     "mov rax, [rsp]",
+    ".hidden umcg_intercept_again",
+    ".globl umcg_intercept_again",
+    "umcg_intercept_again:",
     "syscall",
     "mov [rsp + 56], rax",
     "inc qword ptr [rsp + 64]",
@@ -300,6 +306,8 @@ unsafe extern "C" {
     fn umcg_intercept_begin();
     fn umcg_intercept_entry();
     fn umcg_intercept_pass();
+    fn umcg_intercept_native();
+    fn umcg_intercept_again();
     fn umcg_intercept_restorer();
     fn umcg_intercept_raw(number: usize, arguments: *const [usize; 6]) -> isize;
     fn umcg_intercept_end();
@@ -328,6 +336,14 @@ pub(crate) fn entry() -> usize {
 /// pointer.
 pub(crate) fn pass() -> usize {
     umcg_intercept_pass as *const () as usize
+}
+
+/// Where calls are made for the hook: a whole frame lies at rbp.
+pub(crate) fn hooked_calls() -> [usize; 2] {
+    [
+        umcg_intercept_native as *const () as usize,
+        umcg_intercept_again as *const () as usize,
+    ]
 }
 
 /// A restorer for handlers of signals, whose call is the engine's own.

@@ -19,7 +19,7 @@
 
 use super::guest::{self, Guest};
 use super::class::{self, User, Class};
-use super::{code, futex, signal, sleep, state, thread};
+use super::{code, futex, signal, sleep, state, thread, trial};
 use crate::rt;
 use crate::rt::engine::guest as engine;
 use std::ptr::from_ref;
@@ -52,9 +52,12 @@ pub(super) enum Stage {
     /// Code may be mapped, and was.
     Map,
     Mapped,
+    /// A part is done, and the kernel does the rest, at home.
+    Rest,
+    Rested,
 }
 
-const STAGES: [Stage; 13] = [
+const STAGES: [Stage; 15] = [
     Stage::Return,
     Stage::Native,
     Stage::Home,
@@ -68,6 +71,8 @@ const STAGES: [Stage; 13] = [
     Stage::Sleep,
     Stage::Map,
     Stage::Mapped,
+    Stage::Rest,
+    Stage::Rested,
 ];
 
 /// Indexes of notes.
@@ -82,6 +87,8 @@ pub(super) const HANDLED: usize = 8;
 pub(super) const CUT: usize = 9;
 pub(super) const DEADLINE: usize = 10;
 pub(super) const REST: usize = 11;
+/// How many bytes were written in place.
+pub(super) const DONE: usize = 15;
 
 const ENOSYS: isize = -(libc::ENOSYS as isize);
 
@@ -121,7 +128,8 @@ fn begin(guest: &'static Guest, call: &mut Call) -> Stage {
         Class::Pass => Stage::Native,
         Class::Watch(watched) => code::begin(call, watched),
         Class::User(answer) => answer_call(guest, call, answer),
-        Class::Try(_) | Class::Home | Class::Change(_) => Stage::Home,
+        Class::Try(which) => trial::begin(call, which),
+        Class::Home | Class::Change(_) => Stage::Home,
         Class::Thread(_) => thread::begin(guest, call),
         Class::Bare => Stage::Tail,
     }
@@ -179,6 +187,11 @@ fn carry_out(guest: &'static Guest, call: &mut Call, mut stage: Stage) -> Next {
         match stage {
             Stage::Wait => stage = futex::go_on(guest, call),
             Stage::Sleep => stage = sleep::go_on(guest, call),
+            Stage::Rested => {
+                let before = call.notes[DONE] as isize;
+                let result = before + call.result.max(0);
+                stage = answered(call, Some(result));
+            }
             Stage::Mapped => {
                 code::mapped();
                 stage = answered(call, Some(call.result));
@@ -219,6 +232,10 @@ fn leave(guest: &'static Guest, call: &mut Call, stage: Stage) -> Option<Next> {
             keep(call, Stage::NoExec);
             Next::Again
         }
+        Stage::Rest => {
+            keep(call, Stage::Rested);
+            Next::Again
+        }
         Stage::Map => {
             keep(call, Stage::Mapped);
             Next::Again
@@ -239,7 +256,7 @@ fn leave(guest: &'static Guest, call: &mut Call, stage: Stage) -> Option<Next> {
 impl Stage {
     fn is_at_home(self) -> bool {
         use Stage::*;
-        matches!(self, Home | Tail | Fork | Exec | Exit | Wait | Sleep | Map)
+        matches!(self, Home | Tail | Fork | Exec | Exit | Wait | Sleep | Map | Rest)
     }
 }
 

@@ -12,6 +12,7 @@
 //! | `guest` | the program's threads, and the moments when no handler of theirs may run |
 //! | `run` | the runtime that schedules them |
 //! | `futex`, `sleep` | waits that are served in user mode |
+//! | `trial` | calls that may block, tried in place |
 //! | `thread` | clone, fork, exec, exit |
 //! | `signal` | actions, handlers, masks |
 //! | `code` | code that is mapped later |
@@ -33,6 +34,7 @@ mod signal;
 mod sleep;
 mod state;
 mod thread;
+mod trial;
 
 pub use run::{SchedulerKind, Settings};
 pub use umcg_intercept::Error;

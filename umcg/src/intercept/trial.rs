@@ -1,0 +1,141 @@
+//! Calls that may block, tried in place by a guest that a server runs: if the kernel can do them at
+//! once, the guest saves the way home. Otherwise they are made at home, as they are.
+//!
+//! - A try takes nothing that the call would not take, and its result is the call's.
+//! - A write that was done in part goes on at home with the rest (`Stage::Rest`).
+//! - EPIPE comes with a signal for the kernel thread that makes the call. So the signal is left out
+//!   or taken back, and the call made again at home.
+
+use super::class::Trial;
+use super::guest;
+use super::hook::{DONE, Stage, answered};
+use std::ptr::from_ref;
+use umcg_core::call as make;
+use umcg_intercept::Call;
+
+const EAGAIN: isize = -(libc::EAGAIN as isize);
+const EPIPE: isize = -(libc::EPIPE as isize);
+
+pub(super) fn begin(call: &mut Call, trial: Trial) -> Stage {
+    if !guest::is_away() {
+        return Stage::Home;
+    }
+    match attempt(call, trial) {
+        Some(result) => answered(call, Some(result)),
+        None if call.notes[DONE] > 0 => Stage::Rest,
+        None => Stage::Home,
+    }
+}
+
+/// The result; none if the call has to be made at home, or its rest.
+fn attempt(call: &mut Call, trial: Trial) -> Option<isize> {
+    let number = call.number as libc::c_long;
+    match (trial, number) {
+        (Trial::Read, libc::SYS_read) => read(call.arguments, None),
+        (Trial::ReadAt, libc::SYS_pread64) => read(call.arguments, Some(call.arguments[3])),
+        (Trial::Write, libc::SYS_write) => write(call),
+        (Trial::Receive, libc::SYS_recvfrom) => receive(number, call.arguments, 3),
+        (Trial::Receive, libc::SYS_recvmsg) => receive(number, call.arguments, 2),
+        (Trial::Send, libc::SYS_sendto) => send(call),
+        (Trial::Poll, libc::SYS_poll) => look(number, call.arguments, 2),
+        (Trial::Epoll, libc::SYS_epoll_wait | libc::SYS_epoll_pwait) => {
+            look(number, call.arguments, 3)
+        }
+        _ => None,
+    }
+}
+
+/// Reads without waiting, at the file's position or at this one. Where that is not possible for
+/// the kind of file, the kernel says so.
+fn read([fd, at, bytes, ..]: [usize; 6], position: Option<usize>) -> Option<isize> {
+    const NO_WAIT: usize = libc::RWF_NOWAIT as usize;
+    let part = [at, bytes];
+    let part = from_ref(&part).expose_provenance();
+    // -1: the file's own position.
+    let position = position.unwrap_or(usize::MAX);
+    // SAFETY: the guest's buffer, which the kernel checks.
+    let result = unsafe { make(libc::SYS_preadv2, [fd, part, 1, position, 0, NO_WAIT]) };
+    (result >= 0).then_some(result)
+}
+
+/// Writes to a socket, a pipe or the like, as far as that needs no wait.
+fn write(call: &mut Call) -> Option<isize> {
+    const NO_WAIT: usize = libc::RWF_NOWAIT as usize;
+    let [fd, at, bytes, ..] = call.arguments;
+    let part = [at, bytes];
+    let part = from_ref(&part).expose_provenance();
+    // SAFETY: the guest's buffer, which the kernel checks.
+    let result = unsafe { make(libc::SYS_pwritev2, [fd, part, 1, usize::MAX, 0, NO_WAIT]) };
+    if result == EPIPE {
+        take_back_signal();
+    }
+    settle_part(call, result)
+}
+
+/// The signal of a broken pipe came to the server's kernel thread, which blocks it.
+fn take_back_signal() {
+    let (signals, now) = (1u64 << (libc::SIGPIPE - 1), [0u64; 2]);
+    let arguments = [
+        from_ref(&signals).expose_provenance(),
+        0,
+        from_ref(&now).expose_provenance(),
+        size_of::<u64>(),
+        0,
+        0,
+    ];
+    // SAFETY: takes a signal of the kernel thread's own. It does not wait.
+    unsafe { make(libc::SYS_rt_sigtimedwait, arguments) };
+}
+
+/// Of a call whose third argument is a number of bytes behind the second, this result was had:
+/// all, a part, or none.
+fn settle_part(call: &mut Call, result: isize) -> Option<isize> {
+    let done = usize::try_from(result).ok()?;
+    if done == call.arguments[2] {
+        return Some(result);
+    }
+    call.arguments[1] += done;
+    call.arguments[2] -= done;
+    call.notes[DONE] = done;
+    None
+}
+
+fn receive(number: libc::c_long, mut arguments: [usize; 6], flags: usize) -> Option<isize> {
+    const WAIT_FOR_ALL: usize = libc::MSG_WAITALL as usize;
+    const NO_WAIT: usize = libc::MSG_DONTWAIT as usize;
+    let asked = arguments[flags];
+    if asked & WAIT_FOR_ALL != 0 {
+        return None;
+    }
+    arguments[flags] |= NO_WAIT;
+    // SAFETY: as the guest asks, without waiting.
+    let result = unsafe { make(number, arguments) };
+    (result != EAGAIN || asked & NO_WAIT != 0).then_some(result)
+}
+
+fn send(call: &mut Call) -> Option<isize> {
+    const NO_WAIT: usize = libc::MSG_DONTWAIT as usize;
+    const NO_SIGNAL: usize = libc::MSG_NOSIGNAL as usize;
+    let mut arguments = call.arguments;
+    let asked = arguments[3];
+    arguments[3] |= NO_WAIT | NO_SIGNAL;
+    // SAFETY: as the guest asks, without waiting.
+    let result = unsafe { make(libc::SYS_sendto, arguments) };
+    if asked & NO_WAIT != 0 && (result != EPIPE || asked & NO_SIGNAL != 0) {
+        return Some(result);
+    }
+    settle_part(call, result)
+}
+
+/// Looks which descriptors are ready. The timeout is this argument.
+fn look(number: libc::c_long, mut arguments: [usize; 6], timeout: usize) -> Option<isize> {
+    const MASK: usize = 4;
+    let asked = arguments[timeout] as i32;
+    if number == libc::SYS_epoll_pwait && arguments[MASK] != 0 {
+        return None;
+    }
+    arguments[timeout] = 0;
+    // SAFETY: as the guest asks, without waiting.
+    let result = unsafe { make(number, arguments) };
+    (result != 0 || asked == 0).then_some(result)
+}
