@@ -53,6 +53,10 @@ unsafe impl GlobalAlloc for Heap {
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: passed on.
-        unsafe { self.0.lock().realloc(at, layout.size(), layout.align(), size) }
+        unsafe {
+            self.0
+                .lock()
+                .realloc(at, layout.size(), layout.align(), size)
+        }
     }
 }

@@ -29,7 +29,9 @@ unsafe extern "C" fn begin(
     let settings = match unsafe { Environment::new(environment) }.settings() {
         Ok(Some(settings)) => settings,
         Ok(None) => return,
-        Err(wrong) => return umcg_core::say(format_args!("run: {wrong}; the program runs natively")),
+        Err(wrong) => {
+            return umcg_core::say(format_args!("run: {wrong}; the program runs natively"));
+        }
     };
     // SAFETY: by the contract.
     match unsafe { umcg::intercept::begin(settings) } {

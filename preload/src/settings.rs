@@ -62,7 +62,8 @@ fn settings(text: &str) -> Result<Settings, &'static str> {
 }
 
 fn number(text: &str) -> Result<u64, &'static str> {
-    text.parse().map_err(|_| "a setting in UMCG_RUN is no number")
+    text.parse()
+        .map_err(|_| "a setting in UMCG_RUN is no number")
 }
 
 fn scheduler(name: &str) -> Result<SchedulerKind, &'static str> {

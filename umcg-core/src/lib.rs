@@ -13,12 +13,12 @@ pub mod storage;
 mod umcg;
 pub mod uth;
 
+pub use crate::base::call::call;
+pub use crate::umcg::guest::GuestHead;
 pub use base::granted::{Granted, granted};
 pub use base::uncancelled::Uncancelled;
 pub use os::fatal::{fatal, say};
 pub use os::{asymmetric, boundary, guarded};
-pub use crate::base::call::call;
-pub use crate::umcg::guest::GuestHead;
 pub use umcg_context as context;
 
 /// Forks, for the parts of the library that they concern.

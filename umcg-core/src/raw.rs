@@ -4,7 +4,7 @@
 mod adopted;
 
 pub use crate::umcg::idle::EventKind;
-pub use adopted::{Adopted, Step, carry_home, next_called};
+pub use adopted::*;
 
 use crate::umcg::group;
 use crate::umcg::idle::{Hand, Node, WaitOutcome, state};
@@ -28,9 +28,7 @@ pub use umcg_context::stack::SizeClass;
 pub struct Group(&'static group::Group);
 
 /// A visit to a group.
-pub struct Visit {
-    _visit: group::Visit,
-}
+pub struct Visit(#[allow(dead_code, reason = "it ends with this")] group::Visit);
 
 impl PartialEq for Group {
     fn eq(&self, other: &Group) -> bool {
@@ -75,9 +73,7 @@ impl Group {
     /// data: [`Group::unmake`] does not return as long as the result lives. Called while a worker
     /// of the group cannot end.
     pub fn visit(self) -> Visit {
-        Visit {
-            _visit: self.0.visit(),
-        }
+        Visit(self.0.visit())
     }
 
     /// Whether the group has a visitor just now.

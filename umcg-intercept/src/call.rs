@@ -67,7 +67,6 @@ pub type Hook = unsafe extern "C" fn(&mut Call) -> Next;
 /// Descriptor of a site: constant, beside the code of its trampoline. The stub reads it.
 #[derive(Debug)]
 #[repr(C)]
-#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code))]
 pub(crate) struct Site {
     /// Behind the original `syscall`.
     pub(crate) next: usize,

@@ -53,6 +53,9 @@ mod event;
 #[cfg(feature = "fs")]
 pub mod fs;
 pub mod futex;
+#[cfg(all(feature = "intercept", target_arch = "x86_64"))]
+#[doc(hidden)] // for `umcg run`
+pub mod intercept;
 #[cfg_attr(
     not(all(feature = "fs", feature = "net", feature = "process")),
     allow(
@@ -61,9 +64,6 @@ pub mod futex;
     )
 )]
 pub mod io;
-#[cfg(all(feature = "intercept", target_arch = "x86_64"))]
-#[doc(hidden)] // for `umcg run`
-pub mod intercept;
 mod light;
 #[cfg(feature = "net")]
 pub mod net;

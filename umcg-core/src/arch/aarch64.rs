@@ -179,7 +179,7 @@ pub(crate) mod frame_copy {
             None
         }
 
-        pub(crate) fn adopt_thread(&mut self, _: u64) {
+        pub(crate) fn context(&mut self) -> *mut c_void {
             match *self {}
         }
     }

@@ -215,19 +215,19 @@ pub(crate) mod frame_copy {
                 copy.cast::<u8>()
                     .copy_from_nonoverlapping(context.cast(), CONTEXT)
             };
-            let registers = if bytes > 0 { to.cast() } else { std::ptr::null_mut() };
+            let registers = if bytes > 0 {
+                to.cast()
+            } else {
+                std::ptr::null_mut()
+            };
             // SAFETY: just written.
             unsafe { (*copy).0.uc_mcontext.fpregs = registers };
             Some(copy)
         }
 
-        /// Gives the frame the calling kernel thread's alternate stack, and this mask.
-        pub(crate) fn adopt_thread(&mut self, mask: u64) {
-            // SAFETY: the kernel's signal set is the first word of the C library's.
-            unsafe { (&raw mut self.0.uc_sigmask).cast::<u64>().write(mask) };
-            let stack = (&raw mut self.0.uc_stack).expose_provenance();
-            // SAFETY: reads the setting into the frame.
-            unsafe { crate::base::call::call(libc::SYS_sigaltstack, [0, stack, 0, 0, 0, 0]) };
+        /// The C library's view of it.
+        pub(crate) fn context(&mut self) -> *mut c_void {
+            (&raw mut self.0).cast()
         }
     }
 

@@ -67,9 +67,16 @@ impl Part {
     fn enter_slow(&'static self) -> Result<(), Errno> {
         static INSTALLED: Granted<()> = Granted::new();
         // SAFETY: the handlers are functions of ours that may run in any thread.
-        let handlers =
-            || granted(unsafe { libc::pthread_atfork(Some(before_fork), Some(parent), Some(child)) });
-        let install = || if IS_INTERCEPTED.load(Relaxed) { Ok(()) } else { handlers() };
+        let handlers = || {
+            granted(unsafe { libc::pthread_atfork(Some(before_fork), Some(parent), Some(child)) })
+        };
+        let install = || {
+            if IS_INTERCEPTED.load(Relaxed) {
+                Ok(())
+            } else {
+                handlers()
+            }
+        };
         INSTALLED
             .get_or_ask(install)
             .map_err(Errno::from_raw_os_error)?;
@@ -89,8 +96,8 @@ impl Part {
     }
 }
 
-/// The process's forks are intercepted: [`prepare`] and [`after`] are called around each, and not by
-/// the C library. Called before the first part is entered.
+/// The process's forks are intercepted: [`prepare`] and [`after`] are called around each, and not
+/// by the C library. Called before the first part is entered.
 pub fn by_interception() {
     IS_INTERCEPTED.store(true, Relaxed);
 }

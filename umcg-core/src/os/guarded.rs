@@ -34,8 +34,8 @@ pub(crate) fn after_fault(pc: usize) -> Option<usize> {
         .map(|(_, failed)| failed.addr())
 }
 
-/// Stores `value` at an address that the caller of the library gave, which is aligned. Returns false if nothing can
-/// be written there.
+/// Stores `value` at an address that the caller of the library gave, which is aligned. Returns
+/// false if nothing can be written there.
 ///
 /// # Safety
 /// Either nothing is mapped writable at `to`, or the word there is the caller's to write.

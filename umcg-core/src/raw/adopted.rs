@@ -6,7 +6,7 @@
 //! [`Adopted::opening_mask`] and calling [`Adopted::note_open`].
 
 use super::{Group, Reservation, RunningWorker, Worker};
-use crate::umcg::{adopted, carry};
+use crate::umcg::{adopt, adopted, carry};
 use rustix::io::Errno;
 
 /// An adopted worker, the caller.
@@ -27,7 +27,7 @@ impl Adopted {
     /// # Safety
     /// The caller has no role. Its end is announced by [`Adopted::end`].
     pub unsafe fn adopt(group: Group, id: u64) -> Result<Adopted, Errno> {
-        adopted::adopt(Reservation::new()?.0, group.0, id).map(Adopted)
+        adopt::adopt(Reservation::new()?.0, group.0, id).map(Adopted)
     }
 
     /// The caller, if it is an adopted worker at home.
@@ -120,7 +120,7 @@ impl Adopted {
     /// # Safety
     /// The caller is this worker, and no queue has it.
     pub unsafe fn end(self) {
-        adopted::end(self.0);
+        adopt::end(self.0);
     }
 }
 

@@ -14,7 +14,7 @@
 //!   home. It leaves only when it waits ([`leave`]). Then its *step* is called by the loop at home,
 //!   once the context is saved. The step gives the right to run the worker to another party, or
 //!   declines; no event is posted.
-//! - No server learns of its end ([`end`]): it ends at home.
+//! - No server learns of its end ([`adopt::end`](super::adopt::end)): it ends at home.
 //! - Signals find it. While the worker is away, its home thread waits for `go` and for the signals
 //!   that the worker does not block, both by `sigtimedwait`. So no handler runs at home meanwhile,
 //!   on storage that is in use elsewhere. A signal that comes is sent again to the home thread,
@@ -34,60 +34,27 @@
 //! worker), and re-sending by the handler that the signal interrupts (it needs storage to know
 //! where it is).
 
-use super::group::Group;
+use super::adoption::{GO, process, wake};
 use super::idle::{EventKind, state};
-use super::thread::{self, Reservation};
-use super::worker::{Carrier, Home, Inside, Worker};
-use super::{Owner, Role, role, set_role, worker_of_storage};
+use super::server::Server;
+use super::worker::{Home, Inside, Worker};
+use super::{Role, role, worker_of_storage};
 use crate::base::call::call;
 use crate::base::link::Link;
 use crate::base::sync::{AtomicU32, futex_wait, futex_wake};
 use crate::os::signal::{self, Action};
-use rustix::io::Errno;
 use std::ffi::{c_int, c_long};
 use std::mem::MaybeUninit;
-use std::ptr::{from_ref, null_mut};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::*};
+use std::ptr::from_ref;
+use std::sync::atomic::Ordering::*;
 use umcg_context::lock::Lock;
+
+/// The signal by which glibc changes credentials in all threads. Its handler runs in any state.
+const SIGSETXID: c_int = 33;
 
 /// Called by the loop at home, on its stack, with the worker's storage. So it touches no
 /// thread-local storage. True if it has given away the right to run the worker.
 pub(crate) type Step = fn(&'static Worker) -> bool;
-
-/// Wakes a home thread: a signal that programs do not use.
-pub(crate) const GO: c_int = libc::SIGSTKFLT;
-/// The signal by which glibc changes credentials in all threads. Its handler runs in any state.
-const SIGSETXID: c_int = 33;
-
-/// The part of a home that only adopted threads use.
-pub(crate) struct Adoption {
-    is_adopted: AtomicBool,
-    /// The [`Step`] with which the worker leaves.
-    step: AtomicPtr<()>,
-    /// M2. Belongs to the worker.
-    is_closed: AtomicBool,
-    /// A signal is pending at home, for which the worker has to go there.
-    is_called: AtomicBool,
-    /// The signals that the home thread looks for just now.
-    watched: AtomicU64,
-    /// The next in [`CALLED`], and whether it is there.
-    next: Link<Worker>,
-    is_listed: AtomicBool,
-}
-
-impl Adoption {
-    pub(crate) fn new() -> Adoption {
-        Adoption {
-            is_adopted: AtomicBool::new(false),
-            step: AtomicPtr::new(null_mut()),
-            is_closed: AtomicBool::new(false),
-            is_called: AtomicBool::new(false),
-            watched: AtomicU64::new(0),
-            next: Link::none(),
-            is_listed: AtomicBool::new(false),
-        }
-    }
-}
 
 /// Workers that were called, for the courier. The lock is a bare one: home threads take it.
 static CALLED: Lock<Link<Worker>> = Lock::new(Link::none());
@@ -99,35 +66,14 @@ pub(crate) fn is_adopted(worker: &Worker) -> bool {
     worker
         .home
         .as_ref()
-        .is_some_and(|home| home.adoption.is_adopted.load(Relaxed))
+        .is_some_and(|home| home.adoption.is_adopted())
 }
 
-fn home(worker: &'static Worker) -> &'static Home {
+pub(super) fn home(worker: &'static Worker) -> &'static Home {
     match &worker.home {
         Some(home) => home,
         None => unreachable!("an adopted worker is a thread"),
     }
-}
-
-/// Makes the calling pthread an adopted worker, at home and open. Its flow goes on as before.
-pub(crate) fn adopt(
-    reserved: Reservation,
-    group: &'static Group,
-    id: u64,
-) -> Result<&'static Worker, Errno> {
-    if thread::carrier() != Carrier::Moving {
-        return Err(Errno::NOSYS);
-    }
-    // The C library is not asked where the stack is: the caller may hold a lock of it.
-    let worker = thread::prepare(reserved, group, id, 0..0)?;
-    let adoption = &home(worker).adoption;
-    adoption.is_called.store(false, Relaxed);
-    adoption.is_closed.store(false, Relaxed);
-    adoption.is_adopted.store(true, Relaxed);
-    signal::block(signal::only(GO));
-    worker.node.set_state(state::BLOCKED);
-    set_role(Owner::Worker(worker));
-    Ok(worker)
 }
 
 /// The caller, if it is an adopted worker at home.
@@ -175,7 +121,7 @@ pub(crate) fn see_off(worker: &'static Worker, home: &'static Home) {
 }
 
 /// Lets the worker, which a server runs, continue at home. It is closed there.
-pub(crate) fn go_home(inside: Inside, server: &'static super::server::Server) {
+pub(crate) fn go_home(inside: Inside, server: &'static Server) {
     let worker = inside.0;
     home(worker).adoption.is_closed.store(true, Relaxed);
     // SAFETY: the caller is the worker, running, inside.
@@ -232,9 +178,12 @@ pub(crate) fn mask(worker: &'static Worker) -> u64 {
 pub(crate) fn set_mask(worker: &'static Worker, mask: u64) {
     const UNBLOCKABLE: u64 = signal::only(libc::SIGKILL) | signal::only(libc::SIGSTOP);
     let home = home(worker);
+    // ORDERING(watched.1): SeqCst, pairs with watched.2: either the home sees the mask, or this
+    // sees what the home looks for.
     home.mask.store(mask & !UNBLOCKABLE, SeqCst);
+    // ORDERING(watched.1): SeqCst, as above.
     if !worker.is_blocked() && wanted(home) & !home.adoption.watched.load(SeqCst) != 0 {
-        wake_home(worker);
+        wake(worker.node.tid());
     }
 }
 
@@ -243,28 +192,10 @@ pub(crate) fn is_called(worker: &'static Worker) -> bool {
     home(worker).adoption.is_called.load(Relaxed)
 }
 
-/// Makes the calling worker, which is at home, a plain thread again.
-pub(crate) fn end(worker: &'static Worker) {
-    set_role(Owner::Nobody);
-    home(worker).adoption.is_adopted.store(false, Relaxed);
-    worker.node.set_state(state::GONE);
-    thread::retire(worker);
-}
-
 /// The signals that end an absence of the worker.
 fn wanted(home: &Home) -> u64 {
+    // ORDERING(watched.2): SeqCst, pairs with watched.1.
     !home.mask.load(SeqCst) & !signal::only(SIGSETXID) & !signal::only(GO)
-}
-
-pub(crate) fn wake_home(worker: &Worker) {
-    let arguments = [process(), worker.node.tid() as usize, GO as usize, 0, 0, 0];
-    // SAFETY: a signal to a thread that blocks it, or ended.
-    unsafe { call(libc::SYS_tgkill, arguments) };
-}
-
-fn process() -> usize {
-    // SAFETY: no arguments.
-    unsafe { call(libc::SYS_getpid, [0; 6]) as usize }
 }
 
 /// Waits at home for `go`. Calls the worker if a signal comes that it does not block.
@@ -280,6 +211,7 @@ fn await_go(worker: &'static Worker, home: &'static Home) {
         } else {
             wanted(home)
         };
+        // ORDERING(watched.2): SeqCst, pairs with watched.1.
         adoption.watched.store(signals, SeqCst);
         // `set_mask` stores the mask and loads `watched`.
         let unseen = wanted(home) & !signals != 0 && !adoption.is_called.load(Relaxed);
@@ -339,7 +271,7 @@ fn take(
         unsafe { call(libc::SYS_tgkill, [process(), tid, number_of, 0, 0, 0]) };
     }
     if !is_blocked_now {
-        home.adoption.is_called.store(true, SeqCst);
+        home.adoption.is_called.store(true, Relaxed);
         enlist(worker, home);
     }
 }

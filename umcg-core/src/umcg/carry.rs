@@ -14,9 +14,10 @@
 //! ```
 
 use super::adopted;
-use super::worker::{Inside, Worker};
+use super::worker::Worker;
 use super::{CallerRole, Role, caller, guest, is_apart, role_beneath};
 use crate::arch::frame_copy::{self, FrameCopy};
+use crate::os::signal::Frame;
 use std::ffi::c_void;
 use umcg_context::local;
 
@@ -60,23 +61,18 @@ fn room(worker: &Worker) -> Option<(usize, usize)> {
 
 /// On the server, with the worker's storage.
 unsafe extern "C" fn arrive(copy: *mut FrameCopy) -> ! {
+    // A preemption may have brought it home already.
     if let CallerRole::Worker(inside, server) = caller() {
-        let worker = inside.0;
         adopted::go_home(inside, server);
-        // SAFETY: the copy that `home` has made, at home.
-        unsafe { (*copy).adopt_thread(adopted::opening_mask(worker)) };
-        adopted::note_open(worker);
-        // SAFETY: as above.
-        unsafe { frame_copy::restore(copy) }
     }
-    // A preemption has already brought it home.
-    if let Some(worker) = adopted::at_home() {
-        let inside = Inside::enter(worker);
-        // SAFETY: as above.
-        unsafe { (*copy).adopt_thread(adopted::opening_mask(worker)) };
-        drop(inside);
-        // SAFETY: as above.
-        unsafe { frame_copy::restore(copy) }
-    }
-    std::process::abort()
+    let Some(worker) = adopted::at_home() else {
+        std::process::abort()
+    };
+    // SAFETY: the copy that `home` has made.
+    let context = unsafe { (*copy).context() };
+    // SAFETY: it is as the kernel made it for a handler.
+    unsafe { Frame::of(context) }.adopt_thread(adopted::opening_mask(worker));
+    adopted::note_open(worker);
+    // SAFETY: as above.
+    unsafe { frame_copy::restore(copy) }
 }

@@ -15,6 +15,30 @@ pub struct GuestHead {
     pub is_inside: AtomicBool,
 }
 
+/// A handler of the library's that a guest runs: inside, until this is dropped. So the calls of the
+/// C library's functions in it are none of the guest's.
+pub(crate) struct Stay(Option<&'static GuestHead>);
+
+impl Stay {
+    pub(crate) fn begin() -> Stay {
+        // SAFETY: null, or a state that begins with a head, which is never freed.
+        let head = unsafe { local::guest().cast::<GuestHead>().as_ref() };
+        let head = head.filter(|head| !head.is_inside.load(Relaxed));
+        if let Some(head) = head {
+            head.is_inside.store(true, Relaxed);
+        }
+        Stay(head)
+    }
+}
+
+impl Drop for Stay {
+    fn drop(&mut self) {
+        if let Some(head) = self.0 {
+            head.is_inside.store(false, Relaxed);
+        }
+    }
+}
+
 /// Whether the flow that the caller interrupts is a guest inside the layer that intercepts.
 pub(crate) fn is_inside() -> bool {
     // SAFETY: null, or a state that begins with a head.

@@ -6,7 +6,7 @@
 //! | `idle` | the idle lists: events that wait for a server, servers that wait for an event, deadlines |
 //! | `worker`, `server` | the two parties, and the switches between them |
 //! | `thread` | workers that are pthreads, and their home threads |
-//! | `adopted` | threads that are workers without knowing it |
+//! | `adopted` | threads that are workers without knowing it; `adopt`, how they become that; `adoption`, their state at home |
 //! | `carry` | faults of adopted threads, which go home |
 //! | `guest` | the part of this crate in the state of a thread whose system calls are intercepted |
 //! | `light` | workers that are uths, with storage of their own or without |
@@ -50,7 +50,9 @@
 //! `Worker::leave_to` runs `publish` on the *new* worker's stack, and that posts WAIT for the old
 //! one, which by then is wholly saved. States, invariants, races and proof: docs/protocols/umcg.md.
 
+pub(crate) mod adopt;
 pub(crate) mod adopted;
+pub(crate) mod adoption;
 pub(crate) mod blocking;
 pub(crate) mod carry;
 pub(crate) mod group;

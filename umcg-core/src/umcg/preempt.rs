@@ -47,7 +47,9 @@ use super::idle::EventKind;
 use super::server::Server;
 use super::tick::{self, AGAIN_VALUE, SIGNAL, Tick, errno_place, look_again, look_in, now};
 use super::worker::{Carrier, Inside, PREEMPT_WANTED, Worker};
-use super::{CallerRole, Role, adopted, caller, guest, is_apart, is_storage_of, role_beneath, role_held};
+use super::{
+    CallerRole, Role, adopted, caller, guest, is_apart, is_storage_of, role_beneath, role_held,
+};
 use crate::base::granted::Granted;
 use crate::os::guarded;
 use crate::os::signal::{self, Frame, callers};
@@ -170,6 +172,7 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
     let code = information.si_code;
     // A tick that interrupts this one must not move it.
     let held = local::holds() != 0 || is_apart() || guest::is_inside();
+    let _stay = guest::Stay::begin();
     let hold = Hold::begin();
     let (worker, server) = match role_beneath() {
         // A staying worker runs on its own thread while its server's thread sleeps. This may be the
@@ -329,12 +332,7 @@ fn preempt(inside: Inside, server: &'static Server, frame: &mut Frame, known: us
 
 /// [`preempt`] for an adopted thread: any code of its may be cut. If a signal calls it home, it
 /// goes there: the kernel delivers the signal as soon as the handler returns.
-fn preempt_adopted(
-    inside: Inside,
-    server: &'static Server,
-    frame: &mut Frame,
-    errno: c_int,
-) {
+fn preempt_adopted(inside: Inside, server: &'static Server, frame: &mut Frame, errno: c_int) {
     let worker = inside.0;
     let mask = if adopted::is_called(worker) {
         adopted::go_home(inside, server);

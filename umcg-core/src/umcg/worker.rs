@@ -24,7 +24,7 @@
 //! Descriptors are recycled and never freed: a stale pointer finds the state word of the worker
 //! that uses the memory now.
 
-use super::adopted::{self, Adoption};
+use super::adoption::{self, Adoption};
 use super::group::Group;
 use super::idle::{EventKind, Lists, Node, state};
 use super::server::{Server, Switch};
@@ -277,8 +277,9 @@ impl Worker {
     pub(crate) fn post_go(&self) {
         // ORDERING(go.1): Release, pairs with go.2.
         self.go.store(1, Release);
-        if adopted::is_adopted(self) {
-            adopted::wake_home(self);
+        let is_adopted = |home: &Home| home.adoption.is_adopted();
+        if self.home.as_deref().is_some_and(is_adopted) {
+            adoption::wake(self.node.tid());
         } else {
             futex_wake(&self.go, 1);
         }

@@ -6,7 +6,6 @@
 
 use super::image::{self, Image};
 use super::patch::{self, Patched};
-use super::trap::{self, Table};
 use super::{maps, raw, stub};
 use crate::report::{Counts, Error, Object, Report};
 use crate::{Config, Look};
@@ -17,7 +16,6 @@ use core::sync::atomic::{AtomicBool, Ordering};
 struct Known {
     image: Image,
     patched: Patched,
-    table: Option<&'static Table>,
 }
 
 struct State {
@@ -179,18 +177,9 @@ impl State {
     }
 
     fn add(&mut self, image: Image, mappings: &[maps::Mapping]) -> usize {
-        let mut patched = patch::patch(&image, mappings, self.is_hooked);
-        let table = (patched.counts.patched != 0).then(|| {
-            let moved = core::mem::take(&mut patched.moved);
-            let tails = core::mem::take(&mut patched.tails);
-            trap::publish(moved, tails, patched.arena.clone())
-        });
+        let patched = patch::patch(&image, mappings, self.is_hooked);
         let count = patched.counts.patched;
-        self.known.push(Known {
-            image,
-            patched,
-            table,
-        });
+        self.known.push(Known { image, patched });
         count
     }
 
@@ -198,11 +187,7 @@ impl State {
         self.known.retain(|known| {
             let gone = gone(known);
             if gone {
-                known.table.inspect(|table| table.retire());
-                let arena = &known.patched.arena;
-                if !arena.is_empty() {
-                    raw::unmap(arena.start, arena.len());
-                }
+                known.patched.retire();
             }
             !gone
         });

@@ -16,6 +16,7 @@ use super::entries::Entries;
 use super::image::Image;
 use super::maps::Mapping;
 use super::trampoline::{self, Moved, Trampoline};
+use super::trap::{self, Table};
 use super::window::{self, JUMP, Window};
 use super::{arena, raw, stub};
 use crate::report::Counts;
@@ -32,11 +33,9 @@ const BARRIER: i32 = 1 << 5;
 pub(crate) struct Patched {
     pub(crate) counts: Counts,
     /// The memory of its trampolines.
-    pub(crate) arena: Range<usize>,
-    /// All instructions of its windows, by ascending original address.
-    pub(crate) moved: Vec<Moved>,
-    /// The descriptors of its sites, and the calls in their trampolines.
-    pub(crate) tails: Vec<(usize, usize)>,
+    arena: Range<usize>,
+    /// What the handler of traps knows of it.
+    table: Option<&'static Table>,
     /// One of the windows and the jump there, to tell whether the code is still ours.
     sample: Option<(usize, [u8; JUMP])>,
 }
@@ -46,9 +45,16 @@ impl Patched {
         Patched {
             counts,
             arena: 0..0,
-            moved: Vec::new(),
-            tails: Vec::new(),
+            table: None,
             sample: None,
+        }
+    }
+
+    /// Gives back what the object has: it is gone, or was never patched.
+    pub(crate) fn retire(&self) {
+        self.table.inspect(|table| table.retire());
+        if !self.arena.is_empty() {
+            raw::unmap(self.arena.start, self.arena.len());
         }
     }
 
@@ -63,6 +69,17 @@ impl Patched {
 struct Made<'a> {
     window: &'a Window,
     trampoline: Trampoline,
+}
+
+impl Made<'_> {
+    fn jump(&self) -> [u8; JUMP] {
+        let distance = self
+            .trampoline
+            .code
+            .wrapping_sub(self.window.start() + JUMP);
+        let [a, b, c, d] = (distance as i32).to_le_bytes();
+        [0xe9, a, b, c, d]
+    }
 }
 
 /// Finds the object's sites, and patches those whose number is hooked or unknown.
@@ -80,34 +97,36 @@ pub(crate) fn patch(image: &Image, mappings: &[Mapping], is_hooked: &[u8; 512]) 
         return Patched::none(counts);
     };
     counts.no_memory += windows.len() - made.len();
-    if write(&made).is_err() {
-        counts.not_writable += made.len();
-        raw::unmap(arena.start, arena.len());
-        return Patched::none(counts);
+    let sample = made.first().map(|one| (one.window.start(), one.jump()));
+    // Before the first trap is written, since a thread may meet it at once.
+    let table = Some(publish(&made, arena.clone()));
+    let mut patched = Patched {
+        counts,
+        arena,
+        table,
+        sample,
+    };
+    if write(&made).is_ok() {
+        patched.counts.patched = made.len();
+        return patched;
     }
-    counts.patched = made.len();
-    let mut moved: Vec<Moved> = made
+    patched.retire();
+    counts.not_writable += made.len();
+    Patched::none(counts)
+}
+
+/// Tells the handler of traps.
+fn publish(made: &[Made], arena: Range<usize>) -> &'static Table {
+    let moved = made
         .iter()
-        .flat_map(|one| one.trampoline.moved.iter().copied())
-        .collect();
+        .flat_map(|one| one.trampoline.moved.iter().copied());
+    let mut moved: Vec<Moved> = moved.collect();
     moved.sort_unstable_by_key(|one| one.from);
     let tails = made
         .iter()
         .map(|one| (one.trampoline.site, one.trampoline.tail))
         .collect();
-    let sample = made.first().map(|one| {
-        (
-            one.window.start(),
-            jump(one.window.start(), &one.trampoline),
-        )
-    });
-    Patched {
-        counts,
-        arena,
-        moved,
-        tails,
-        sample,
-    }
+    trap::publish(moved, tails, arena)
 }
 
 /// Windows of the sites to patch.
@@ -181,11 +200,6 @@ fn trampolines<'a>(
     Some((arena..arena + length, made))
 }
 
-fn jump(at: usize, to: &Trampoline) -> [u8; JUMP] {
-    let [a, b, c, d] = (to.code.wrapping_sub(at + JUMP) as i32).to_le_bytes();
-    [0xe9, a, b, c, d]
-}
-
 /// Writes the jumps. On an error nothing was written.
 fn write(made: &[Made]) -> Result<(), raw::Errno> {
     let first = made.iter().map(|one| one.window.start()).min().unwrap_or(0);
@@ -200,8 +214,8 @@ fn write(made: &[Made]) -> Result<(), raw::Errno> {
         store(window.start(), TRAP);
     }
     barrier();
-    for Made { window, trampoline } in made {
-        let jump = jump(window.start(), trampoline);
+    for one in made {
+        let (window, jump) = (one.window, one.jump());
         for at in 1..window.end() - window.start() {
             store(window.start() + at, jump.get(at).copied().unwrap_or(TRAP));
         }

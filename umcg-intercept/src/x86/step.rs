@@ -1,9 +1,9 @@
 //! A call in progress, shown to a signal handler as if it were made at its site.
 //!
 //! A handler that interrupts a call finds the pc in the stub. Unwinders cope with that. Handlers
-//! that compare the pc with addresses of their own do not: since glibc 2.41 that of `pthread_cancel`
-//! acts only if the pc lies between two labels around the C library's `syscall`. So a handler in
-//! front of the program's may put the site's registers into the context, and later the stub's back.
+//! that compare the pc with addresses of their own do not: since glibc 2.41 `pthread_cancel` acts
+//! only if the pc lies between two labels around the C library's `syscall`. So a handler in front
+//! of the program's may put the site's registers into the context, and later the stub's back.
 
 use super::{stub, trap};
 

@@ -3,7 +3,7 @@
 
 use super::class::Watched;
 use super::descriptor;
-use super::hook::Stage;
+use super::stage::Stage;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use umcg_intercept::{Call, forget, look_again};
 

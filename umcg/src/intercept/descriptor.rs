@@ -1,7 +1,7 @@
 //! Descriptors of the library's own: the program neither closes nor replaces them.
 
 use super::class::Watched;
-use super::hook::{Stage, answered};
+use super::stage::{Stage, answered};
 use crate::io::driver::place;
 use umcg_core::call as make;
 use umcg_intercept::Call;

@@ -3,7 +3,7 @@
 
 use super::class::User;
 use super::guest::Guest;
-use super::hook::{CUT, HANDLED, REST, Stage, answered};
+use super::stage::{CUT, HANDLED, REST, Stage, answered};
 use super::{run, state};
 use crate::futex::kernel::{self, Outcome, Rest};
 use crate::rt::Handle;

@@ -17,83 +17,16 @@
 //! The notes of a call hold the stage and the call's own number and arguments while the stub makes
 //! another call in between.
 
+use super::class::{self, Class, User};
 use super::guest::{self, Guest};
-use super::class::{self, User, Class};
+use super::stage::{DONE, MASK, REPLACED, RESULT, Stage, answered, keep, restore};
 use super::{code, futex, signal, sleep, state, thread, trial};
 use crate::rt;
 use crate::rt::engine::guest as engine;
 use std::ptr::from_ref;
 use umcg_intercept::{Call, Next};
 
-/// How a call goes on once the guest is where it has to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub(super) enum Stage {
-    /// The result is in the notes.
-    Return,
-    /// The kernel makes it, wherever the guest is.
-    Native,
-    /// The kernel makes it, at home.
-    Home,
-    /// The same, by the site's own instruction: it returns twice, or on another stack.
-    Tail,
-    /// A fork that copies the memory, and its end.
-    Fork,
-    Forked,
-    /// Another program takes the process, or could not.
-    Exec,
-    NoExec,
-    /// The thread ends.
-    Exit,
-    /// A wait that a signal has cut: the handlers of the signal have run by now.
-    Wait,
-    /// The same for a sleep.
-    Sleep,
-    /// Code may be mapped, and was.
-    Map,
-    Mapped,
-    /// A part is done, and the kernel does the rest, at home.
-    Rest,
-    Rested,
-}
-
-const STAGES: [Stage; 15] = [
-    Stage::Return,
-    Stage::Native,
-    Stage::Home,
-    Stage::Tail,
-    Stage::Fork,
-    Stage::Forked,
-    Stage::Exec,
-    Stage::NoExec,
-    Stage::Exit,
-    Stage::Wait,
-    Stage::Sleep,
-    Stage::Map,
-    Stage::Mapped,
-    Stage::Rest,
-    Stage::Rested,
-];
-
-/// Indexes of notes.
-const STAGE: usize = 0;
-const NUMBER: usize = 1;
-const ARGUMENTS: usize = 2;
-const MASK: usize = 6;
-/// The result of [`Stage::Return`].
-const RESULT: usize = 7;
-/// For [`Stage::Wait`]: how many handlers had run before, and when the wait ends.
-pub(super) const HANDLED: usize = 8;
-pub(super) const CUT: usize = 9;
-pub(super) const DEADLINE: usize = 10;
-pub(super) const REST: usize = 11;
-/// How many bytes were written in place.
-pub(super) const DONE: usize = 15;
-
 const ENOSYS: isize = -(libc::ENOSYS as isize);
-
-/// The arguments that a change of the mask replaces.
-const REPLACED: usize = 4;
 
 /// # Safety
 /// The engine calls it, at a site.
@@ -146,17 +79,6 @@ fn answer_call(guest: &'static Guest, call: &mut Call, answer: User) -> Stage {
         User::Futex2 => answered(call, Some(ENOSYS)),
         // An area of a guest is unregistered when it is adopted.
         User::SharedWait | User::Base | User::Refused => Stage::Home,
-    }
-}
-
-/// The stage of a call with this result; or of one that the kernel makes, if there is none.
-pub(super) fn answered(call: &mut Call, result: Option<isize>) -> Stage {
-    match result {
-        Some(result) => {
-            call.notes[RESULT] = result as usize;
-            Stage::Return
-        }
-        None => Stage::Home,
     }
 }
 
@@ -253,13 +175,6 @@ fn leave(guest: &'static Guest, call: &mut Call, stage: Stage) -> Option<Next> {
     guest.leave().then_some(next)
 }
 
-impl Stage {
-    fn is_at_home(self) -> bool {
-        use Stage::*;
-        matches!(self, Home | Tail | Fork | Exec | Exit | Wait | Sleep | Map | Rest)
-    }
-}
-
 /// Makes the stub give the kernel the guest's own mask, and come back to the stage.
 fn open(guest: &'static Guest, call: &mut Call, stage: Stage) -> Next {
     keep(call, stage);
@@ -276,18 +191,4 @@ fn open(guest: &'static Guest, call: &mut Call, stage: Stage) -> Next {
     ]);
     guest.leave_closed();
     Next::Again
-}
-
-/// Notes stage and call, while the stub makes a call in between.
-fn keep(call: &mut Call, stage: Stage) {
-    call.notes[STAGE] = stage as usize;
-    call.notes[NUMBER] = call.number;
-    call.notes[ARGUMENTS..ARGUMENTS + REPLACED].copy_from_slice(&call.arguments[..REPLACED]);
-}
-
-/// The stage and the call as they were noted.
-fn restore(call: &mut Call) -> Stage {
-    call.number = call.notes[NUMBER];
-    call.arguments[..REPLACED].copy_from_slice(&call.notes[ARGUMENTS..ARGUMENTS + REPLACED]);
-    STAGES[call.notes[STAGE]]
 }

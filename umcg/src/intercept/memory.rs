@@ -34,7 +34,12 @@ pub(super) fn read<T: Plain>(from: usize) -> Option<T> {
             // SAFETY: within the value.
             unsafe { to.add(index).write(word) };
         }
-    } else if !copy(libc::SYS_process_vm_readv, value.as_mut_ptr().addr(), from, size_of::<T>()) {
+    } else if !copy(
+        libc::SYS_process_vm_readv,
+        value.as_mut_ptr().addr(),
+        from,
+        size_of::<T>(),
+    ) {
         return None;
     }
     // SAFETY: all of it was written, and any bits are a value.

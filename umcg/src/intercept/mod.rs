@@ -7,7 +7,8 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `hook` | decides on each call; stages of a call |
+//! | `hook` | decides on each call |
+//! | `stage` | stages of a call, and its notes |
 //! | `class` | the table of system calls |
 //! | `guest` | the program's threads, and the moments when no handler of theirs may run |
 //! | `run` | the runtime that schedules them |
@@ -32,6 +33,7 @@ mod memory;
 mod run;
 mod signal;
 mod sleep;
+mod stage;
 mod state;
 mod thread;
 mod trial;

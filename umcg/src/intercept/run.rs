@@ -3,14 +3,14 @@
 use super::guest::{self, Guest};
 use super::{signal, state};
 use crate::io::driver::{DriverKind, place};
+use crate::rt::Runtime;
 use crate::rt::engine::guest as engine;
 use crate::rt::engine::runtime::RuntimeState;
-use crate::rt::Runtime;
 use crate::rt::scheduler::{Fifo, Priority, WorkStealing};
 use crate::rt::wait::cut;
+use rustix::process::{Resource, getrlimit};
 use std::sync::OnceLock;
 use std::time::Duration;
-use rustix::process::{Resource, getrlimit};
 use umcg_core::raw;
 
 /// The scheduler of guests.

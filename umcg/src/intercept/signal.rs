@@ -21,10 +21,10 @@ use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::ptr::from_ref;
 use std::sync::atomic::Ordering::*;
-use umcg_core::{call, guarded};
 use umcg_core::context::lock::Lock;
 use umcg_core::raw::carry_home;
 use umcg_core::signal::install;
+use umcg_core::{call, guarded};
 
 /// The signal that wakes homes, and the one of the tick.
 const GO: c_int = libc::SIGSTKFLT;
@@ -71,7 +71,11 @@ static ACTIONS: Actions = Actions(UnsafeCell::new([DEFAULT; SIGNALS + 1]));
 static CHANGING: Lock<()> = Lock::new(());
 
 fn action(signal: c_int) -> *mut Action {
-    ACTIONS.0.get().cast::<Action>().wrapping_add(signal as usize)
+    ACTIONS
+        .0
+        .get()
+        .cast::<Action>()
+        .wrapping_add(signal as usize)
 }
 
 fn ours() -> usize {
@@ -104,9 +108,18 @@ pub(super) fn set_action(arguments: [usize; 6]) -> Option<isize> {
     if result != 0 {
         return Some(result);
     }
-    let Action { handler, flags, restorer, mask } = before;
+    let Action {
+        handler,
+        flags,
+        restorer,
+        mask,
+    } = before;
     let words = [handler as u64, flags, restorer as u64, mask];
-    Some(if old == 0 || memory::write(old, words) { 0 } else { FAULT })
+    Some(if old == 0 || memory::write(old, words) {
+        0
+    } else {
+        FAULT
+    })
 }
 
 /// Sets the program's action, if there is a new one. Returns the kernel's answer and the action
@@ -134,7 +147,11 @@ fn exchange(signal: c_int, new: Option<Action>) -> (isize, Action) {
         // SAFETY: as above.
         unsafe { action(signal).write(noted) };
     }
-    let before = if kernels.handler == ours() { noted } else { kernels };
+    let before = if kernels.handler == ours() {
+        noted
+    } else {
+        kernels
+    };
     (result, before)
 }
 
@@ -152,7 +169,9 @@ fn in_front(new: Action) -> Action {
 
 fn ask_kernel(signal: c_int, new: Option<Action>) -> (isize, Action) {
     let mut before = DEFAULT;
-    let new = new.as_ref().map_or(0, |new| from_ref(new).expose_provenance());
+    let new = new
+        .as_ref()
+        .map_or(0, |new| from_ref(new).expose_provenance());
     let old = (&raw mut before).expose_provenance();
     let arguments = [signal as usize, new, old, size_of::<u64>(), 0, 0];
     // SAFETY: two actions of the kernel's layout. The handler is ours, or the program's word.
@@ -172,9 +191,7 @@ pub(super) fn prepare_faults() {
         }
         // By the C library, which has the function that returns from handlers.
         // SAFETY: ours is async-signal-safe, but for the program's own.
-        let _ = unsafe {
-            install(signal, front, libc::SA_ONSTACK | libc::SA_NODEFER, 0)
-        };
+        let _ = unsafe { install(signal, front, libc::SA_ONSTACK | libc::SA_NODEFER, 0) };
     }
     guarded::load(ACTIONS.0.get().expose_provenance());
 }
@@ -191,9 +208,7 @@ extern "C-unwind" fn run(signal: c_int, information: *mut libc::siginfo_t, conte
         return unsafe { call_program(None, signal, information, context) };
     };
     // SAFETY: the kernel passes a context, whose signal set begins with the kernel's.
-    let mask = unsafe {
-        (&raw mut (*context.cast::<libc::ucontext_t>()).uc_sigmask).cast::<u64>()
-    };
+    let mask = unsafe { (&raw mut (*context.cast::<libc::ucontext_t>()).uc_sigmask).cast::<u64>() };
     if guest.is_inside() && !is_fault(signal, information) {
         // SAFETY: as above.
         guest.note_closed(unsafe { mask.read() });
@@ -241,7 +256,12 @@ fn send_again(signal: c_int, information: *const libc::siginfo_t) {
     // SAFETY: as the kernel gave it.
     if unsafe { call(libc::SYS_rt_tgsigqueueinfo, arguments) } < 0 {
         // SAFETY: without its information, where the queue is full.
-        unsafe { call(libc::SYS_tgkill, [process, thread, signal as usize, 0, 0, 0]) };
+        unsafe {
+            call(
+                libc::SYS_tgkill,
+                [process, thread, signal as usize, 0, 0, 0],
+            )
+        };
     }
 }
 
@@ -279,12 +299,19 @@ unsafe fn call_program(
     if signal == libc::SIGSEGV || signal == libc::SIGBUS {
         // The kernel does not know the program's action. It restores the mask at the end.
         let is_deferred = flags as u32 & libc::SA_NODEFER as u32 == 0;
-        change(libc::SIG_BLOCK, mask | if is_deferred { only(signal) } else { 0 });
+        change(
+            libc::SIG_BLOCK,
+            mask | if is_deferred { only(signal) } else { 0 },
+        );
     }
     if let Some(guest) = guest {
-        guest.handled.store(guest.handled.load(Relaxed).wrapping_add(1), Relaxed);
+        guest
+            .handled
+            .store(guest.handled.load(Relaxed).wrapping_add(1), Relaxed);
         if flags as u32 & libc::SA_RESTART as u32 == 0 {
-            guest.cut.store(guest.cut.load(Relaxed).wrapping_add(1), Relaxed);
+            guest
+                .cut
+                .store(guest.cut.load(Relaxed).wrapping_add(1), Relaxed);
         }
     }
     type Full = extern "C-unwind" fn(c_int, *mut libc::siginfo_t, *mut c_void);
@@ -332,7 +359,11 @@ pub(super) fn set_mask(arguments: [usize; 6]) -> Option<isize> {
             change(libc::SIG_SETMASK, next | only(GO));
         }
     }
-    Some(if old == 0 || memory::write(old, before) { 0 } else { FAULT })
+    Some(if old == 0 || memory::write(old, before) {
+        0
+    } else {
+        FAULT
+    })
 }
 
 /// Calls `f`, which starts servers, with their mask: they get the tick, what the C library sends to
@@ -349,7 +380,9 @@ pub(super) fn as_servers<R>(f: impl FnOnce() -> R) -> R {
         libc::SIGSYS,
         libc::SIGABRT,
     ];
-    let mask = GET.into_iter().fold(u64::MAX, |mask, signal| mask & !only(signal));
+    let mask = GET
+        .into_iter()
+        .fold(u64::MAX, |mask, signal| mask & !only(signal));
     let before = change(libc::SIG_SETMASK, mask);
     let result = f();
     change(libc::SIG_SETMASK, before);

@@ -4,11 +4,11 @@
 //! that a server runs waits in user mode.
 
 use super::guest::{self, Guest};
-use super::hook::{CUT, DEADLINE, HANDLED, Stage, answered};
 use super::memory::{self, FAULT};
+use super::stage::{CUT, DEADLINE, HANDLED, Stage, answered};
 use super::state;
-use crate::rt::wait::cut;
 use crate::rt::time as clock;
+use crate::rt::wait::cut;
 use std::sync::atomic::Ordering::Relaxed;
 use umcg_intercept::Call;
 

@@ -4,7 +4,7 @@
 //! kernel thread that makes it.
 
 use super::guest::{self, Guest};
-use super::hook::Stage;
+use super::stage::Stage;
 use super::{memory, run, signal};
 use crate::rt::engine::guest as engine;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

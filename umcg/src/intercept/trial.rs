@@ -8,7 +8,7 @@
 
 use super::class::Trial;
 use super::guest;
-use super::hook::{DONE, Stage, answered};
+use super::stage::{DONE, Stage, answered};
 use std::ptr::from_ref;
 use umcg_core::call as make;
 use umcg_intercept::Call;

@@ -1,8 +1,8 @@
 //! The frame of a signal handler.
 
 use crate::arch;
+use crate::base::call::call;
 use std::ffi::c_void;
-use std::ptr::null;
 
 /// The state that a handler interrupted, and that the kernel restores when it returns: registers,
 /// signal mask, alternate stack.
@@ -59,8 +59,9 @@ impl Frame {
     pub(crate) fn adopt_thread(&mut self, mask: u64) {
         // SAFETY: as in `mask`.
         unsafe { (&raw mut self.0.uc_sigmask).cast::<u64>().write(mask) };
+        let stack = (&raw mut self.0.uc_stack).expose_provenance();
         // SAFETY: reads the setting into the frame.
-        unsafe { libc::sigaltstack(null(), &mut self.0.uc_stack) };
+        unsafe { call(libc::SYS_sigaltstack, [0, stack, 0, 0, 0, 0]) };
         arch::adopt_thread_pointer(&mut self.0);
     }
 }

@@ -30,7 +30,9 @@ pub(crate) fn is_ours(fd: RawFd) -> bool {
 /// The placed descriptors, in any order.
 #[cfg_attr(not(feature = "intercept"), allow(dead_code, reason = "for guests"))]
 pub(crate) fn ours() -> impl Iterator<Item = RawFd> {
-    OURS.iter().map(|ours| ours.load(Relaxed)).filter(|fd| *fd >= 0)
+    OURS.iter()
+        .map(|ours| ours.load(Relaxed))
+        .filter(|fd| *fd >= 0)
 }
 
 /// Places a new descriptor.

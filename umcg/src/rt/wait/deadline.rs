@@ -155,10 +155,7 @@ fn alarm_slow(entry: &mut MaybeUninit<TimerEntry<usize>>, deadline: u64) -> Opti
 }
 
 /// The same for an adopted worker at home: the runtime's first server keeps the deadline.
-fn alarm_at_home(
-    entry: &mut MaybeUninit<TimerEntry<usize>>,
-    deadline: u64,
-) -> Option<Armed<'_>> {
+fn alarm_at_home(entry: &mut MaybeUninit<TimerEntry<usize>>, deadline: u64) -> Option<Armed<'_>> {
     let (shared, task) = guest::runtime_at_home(guest::at_home()?);
     let timers = &shared.servers[SERVER_OUTSIDE].timers;
     let entry = NonNull::from(entry.write(TimerEntry::new((task as *const Task).addr() | ALARM)));

@@ -1,0 +1,58 @@
+//! The state of an adopted thread at its home. Its meaning: [`adopted`](super::adopted).
+
+use super::worker::Worker;
+use crate::base::call::call;
+use crate::base::link::Link;
+use std::ffi::c_int;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::Relaxed};
+
+/// Wakes a home thread: a signal that programs do not use.
+pub(crate) const GO: c_int = libc::SIGSTKFLT;
+/// The part of a home that only adopted threads use.
+pub(crate) struct Adoption {
+    pub(super) is_adopted: AtomicBool,
+    /// The [`Step`] with which the worker leaves.
+    pub(super) step: AtomicPtr<()>,
+    /// M2. Belongs to the worker.
+    pub(super) is_closed: AtomicBool,
+    /// A signal is pending at home, for which the worker has to go there.
+    pub(super) is_called: AtomicBool,
+    /// The signals that the home thread looks for just now.
+    pub(super) watched: AtomicU64,
+    /// The next in [`CALLED`], and whether it is there.
+    pub(super) next: Link<Worker>,
+    pub(super) is_listed: AtomicBool,
+}
+
+impl Adoption {
+    pub(crate) fn new() -> Adoption {
+        Adoption {
+            is_adopted: AtomicBool::new(false),
+            step: AtomicPtr::new(null_mut()),
+            is_closed: AtomicBool::new(false),
+            is_called: AtomicBool::new(false),
+            watched: AtomicU64::new(0),
+            next: Link::none(),
+            is_listed: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether this is the home of an adopted thread.
+    pub(super) fn is_adopted(&self) -> bool {
+        self.is_adopted.load(Relaxed)
+    }
+}
+
+/// Wakes the home thread with this tid.
+pub(super) fn wake(tid: u32) {
+    let arguments = [process(), tid as usize, GO as usize, 0, 0, 0];
+    // SAFETY: a signal to a thread that blocks it, or ended.
+    unsafe { call(libc::SYS_tgkill, arguments) };
+}
+
+/// The id of the process.
+pub(super) fn process() -> usize {
+    // SAFETY: no arguments.
+    unsafe { call(libc::SYS_getpid, [0; 6]) as usize }
+}

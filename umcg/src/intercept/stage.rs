@@ -1,0 +1,108 @@
+//! Stages of a call, and its notes: what the hook keeps with a call while the stub makes another one
+//! in between, and while handlers run.
+
+use umcg_intercept::Call;
+
+/// How a call goes on once the guest is where it has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub(super) enum Stage {
+    /// The result is in the notes.
+    Return,
+    /// The kernel makes it, wherever the guest is.
+    Native,
+    /// The kernel makes it, at home.
+    Home,
+    /// The same, by the site's own instruction: it returns twice, or on another stack.
+    Tail,
+    /// A fork that copies the memory, and its end.
+    Fork,
+    Forked,
+    /// Another program takes the process, or could not.
+    Exec,
+    NoExec,
+    /// The thread ends.
+    Exit,
+    /// A wait that a signal has cut: the handlers of the signal have run by now.
+    Wait,
+    /// The same for a sleep.
+    Sleep,
+    /// Code may be mapped, and was.
+    Map,
+    Mapped,
+    /// A part is done, and the kernel does the rest, at home.
+    Rest,
+    Rested,
+}
+
+const STAGES: [Stage; 15] = [
+    Stage::Return,
+    Stage::Native,
+    Stage::Home,
+    Stage::Tail,
+    Stage::Fork,
+    Stage::Forked,
+    Stage::Exec,
+    Stage::NoExec,
+    Stage::Exit,
+    Stage::Wait,
+    Stage::Sleep,
+    Stage::Map,
+    Stage::Mapped,
+    Stage::Rest,
+    Stage::Rested,
+];
+
+/// Indexes of notes.
+const STAGE: usize = 0;
+const NUMBER: usize = 1;
+const ARGUMENTS: usize = 2;
+pub(super) const MASK: usize = 6;
+/// The result of [`Stage::Return`].
+pub(super) const RESULT: usize = 7;
+/// For [`Stage::Wait`]: how many handlers had run before, and when the wait ends.
+pub(super) const HANDLED: usize = 8;
+pub(super) const CUT: usize = 9;
+pub(super) const DEADLINE: usize = 10;
+pub(super) const REST: usize = 11;
+/// How many bytes were written in place.
+pub(super) const DONE: usize = 15;
+
+/// How many arguments a change of the mask replaces.
+pub(super) const REPLACED: usize = 4;
+
+impl Stage {
+    /// Whether it is carried out at home.
+    pub(super) fn is_at_home(self) -> bool {
+        use Stage::*;
+        matches!(
+            self,
+            Home | Tail | Fork | Exec | Exit | Wait | Sleep | Map | Rest
+        )
+    }
+}
+
+/// The stage of a call with this result; or of one that the kernel makes, if there is none.
+pub(super) fn answered(call: &mut Call, result: Option<isize>) -> Stage {
+    match result {
+        Some(result) => {
+            call.notes[RESULT] = result as usize;
+            Stage::Return
+        }
+        None => Stage::Home,
+    }
+}
+
+/// Notes stage and call, while the stub makes a call in between.
+pub(super) fn keep(call: &mut Call, stage: Stage) {
+    call.notes[STAGE] = stage as usize;
+    call.notes[NUMBER] = call.number;
+    call.notes[ARGUMENTS..ARGUMENTS + REPLACED].copy_from_slice(&call.arguments[..REPLACED]);
+}
+
+/// The stage and the call as they were noted.
+pub(super) fn restore(call: &mut Call) -> Stage {
+    call.number = call.notes[NUMBER];
+    call.arguments[..REPLACED].copy_from_slice(&call.notes[ARGUMENTS..ARGUMENTS + REPLACED]);
+    STAGES[call.notes[STAGE]]
+}
