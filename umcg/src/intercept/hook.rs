@@ -36,7 +36,7 @@ pub(super) unsafe extern "C" fn hook(call: &mut Call) -> Next {
     };
     let stage = if call.step > 0 {
         guest.enter();
-        restore(call)
+        take_answer(call)
     } else if guest.is_inside() || guest.is_child() {
         return pass(call);
     } else {
@@ -94,6 +94,31 @@ fn tell_tid(call: &mut Call) -> Stage {
     answered(call, adopted.map(|adopted| adopted.tid() as isize))
 }
 
+/// The stage after a call that the stub has made. The answer is taken before anything else: the
+/// stub may have to make another call first.
+fn take_answer(call: &mut Call) -> Stage {
+    let answer = call.result;
+    match restore(call) {
+        Stage::Forked => {
+            thread::after_fork(answer == 0);
+            answered(call, Some(answer))
+        }
+        Stage::NoExec => {
+            signal::keep_go();
+            answered(call, Some(answer))
+        }
+        Stage::Mapped => {
+            code::mapped();
+            answered(call, Some(answer))
+        }
+        Stage::Rested => {
+            let before = call.notes[DONE] as isize;
+            answered(call, Some(before + answer.max(0)))
+        }
+        stage => stage,
+    }
+}
+
 /// Carries the stage out, or gives the stub a call to make first.
 fn carry_out(guest: &'static Guest, call: &mut Call, mut stage: Stage) -> Next {
     loop {
@@ -109,25 +134,11 @@ fn carry_out(guest: &'static Guest, call: &mut Call, mut stage: Stage) -> Next {
         match stage {
             Stage::Wait => stage = futex::go_on(guest, call),
             Stage::Sleep => stage = sleep::go_on(guest, call),
-            Stage::Rested => {
-                let before = call.notes[DONE] as isize;
-                let result = before + call.result.max(0);
-                stage = answered(call, Some(result));
-            }
-            Stage::Mapped => {
-                code::mapped();
-                stage = answered(call, Some(call.result));
-            }
             Stage::Fork => {
                 // Inside until both sides are back: the library's locks are held.
                 thread::before_fork();
                 keep(call, Stage::Forked);
                 return Next::Again;
-            }
-            Stage::Forked => {
-                let result = call.result;
-                thread::after_fork(result == 0);
-                stage = answered(call, Some(result));
             }
             Stage::Exit => {
                 thread::exit(guest);
@@ -161,10 +172,6 @@ fn leave(guest: &'static Guest, call: &mut Call, stage: Stage) -> Option<Next> {
         Stage::Map => {
             keep(call, Stage::Mapped);
             Next::Again
-        }
-        Stage::NoExec => {
-            signal::keep_go();
-            Next::Return
         }
         Stage::Tail => {
             thread::before_tail(guest, call);
