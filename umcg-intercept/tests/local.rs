@@ -149,9 +149,11 @@ functions! {
     "test_closed": "xor ecx, ecx", "test edi, edi", "je 1f", "mov eax, 500", "1:", "syscall",
         "2:", "inc ecx", "cmp ecx, 3", "jb 2b", "ret";
     // A neighbour jumps into the window.
-    "test_neighbour": "mov eax, 500", "jmp test_neighbour_inside";
-    "test_by_neighbour": "mov eax, 500", ".globl test_neighbour_inside", "test_neighbour_inside:",
+    "test_neighbour": "mov eax, 500", "jmp .Ltest_neighbour";
+    "test_by_neighbour": "mov eax, 500", ".Ltest_neighbour:",
         "syscall", "ret";
+    // A function far away jumps into the window.
+    "test_by_far": "mov eax, 500", ".Ltest_far:", "syscall", "ret";
     // The end of a longer instruction looks like `mov $16, %eax`.
     "test_tail_of_move": "mov rax, rdi", "mov rcx, rsi",
         ".byte 0xc7, 0x81, 0x00, 0x00, 0x00, 0xb8, 0x10, 0x00, 0x00, 0x00", "syscall", "ret";
@@ -169,11 +171,11 @@ functions! {
     // A table of jumps, as compilers write it, with an entry inside the window.
     "test_table": "mov eax, 501", "lea rcx, [rip + test_jumps]",
         "movsxd rdx, dword ptr [rcx + 4 * rdi]",
-        "add rdx, rcx", "jmp rdx", ".globl test_table_zero", "test_table_zero:", "mov eax, 500",
-        ".globl test_table_one", "test_table_one:", "syscall", "ret";
+        "add rdx, rcx", "jmp rdx", ".Ltest_table_zero:", "mov eax, 500",
+        ".Ltest_table_one:", "syscall", "ret";
     // An address in data.
     "test_pointer": "mov eax, 500", "jmp [rip + test_pointers]";
-    "test_by_pointer": "mov eax, 500", ".globl test_pointed", "test_pointed:", "syscall", "ret";
+    "test_by_pointer": "mov eax, 500", ".Ltest_pointed:", "syscall", "ret";
     // To jump anywhere with a number.
     "test_jump": "mov rax, rdi", "jmp rsi";
     // Two sites side by side.
@@ -183,18 +185,31 @@ functions! {
 }
 
 global_asm!(
+    // All functions with sites are in `.text`, and this one far from them.
+    ".pushsection .text.test_far,\"ax\"",
+    ".zero 4096, 0xcc",
+    ".globl test_far",
+    ".type test_far,@function",
+    "test_far:",
+    ".cfi_startproc",
+    "mov eax, 500",
+    "jmp .Ltest_far",
+    ".cfi_endproc",
+    ".size test_far, . - test_far",
+    ".popsection",
+    // Names of labels beside those of functions are local: else the table of symbols has them.
     ".pushsection .rodata.test,\"a\"",
     ".p2align 2",
     "test_jumps:",
-    ".long test_table_zero - test_jumps",
-    ".long test_table_one - test_jumps",
+    ".long .Ltest_table_zero - test_jumps",
+    ".long .Ltest_table_one - test_jumps",
     "test_number:",
     ".long 500",
     ".popsection",
     ".pushsection .data.rel.ro.test,\"aw\"",
     ".p2align 3",
     "test_pointers:",
-    ".quad test_pointed",
+    ".quad .Ltest_pointed",
     ".popsection",
 );
 
@@ -210,7 +225,7 @@ macro_rules! declare {
 
 declare! {
     test_plain test_native test_again test_tail test_unwinds test_sums test_any test_red_zone
-    test_entered test_closed test_neighbour test_by_neighbour test_tail_of_move test_before
+    test_entered test_closed test_neighbour test_by_neighbour test_by_far test_far test_tail_of_move test_before
     test_bare test_endbr test_relative test_relative_behind test_call test_table test_pointer
     test_by_pointer test_jump test_two test_restorer
 }
@@ -272,6 +287,8 @@ fn windows_that_are_entered() {
     );
     assert_eq!(run(test_neighbour, [0; 6]), ENOSYS);
     assert_eq!(run(test_by_neighbour, [0; 6]), ENOSYS);
+    assert_eq!(run(test_far, [0; 6]), ENOSYS);
+    assert_eq!(run(test_by_far, [0; 6]), ENOSYS);
     assert_eq!(run(test_table, [0; 6]), ENOSYS);
     assert_eq!(run(test_table, [1, 0, 0, 0, 0, 0]), ENOSYS);
     assert_eq!(run(test_pointer, [0; 6]), ENOSYS);

@@ -124,10 +124,15 @@ impl Adopted {
     }
 }
 
-/// Waits for a worker that a signal calls home, and returns it. One thread of the process calls
-/// this.
-pub fn next_called() -> Worker {
-    Worker(adopted::next_called())
+/// Waits for a worker that a signal calls home, and returns it; none if [`rouse_courier`] was
+/// called. One thread of the process calls this.
+pub fn next_called() -> Option<Worker> {
+    adopted::next_called().map(Worker)
+}
+
+/// Makes [`next_called`] return. Async-signal-safe.
+pub fn rouse_courier() {
+    adopted::rouse_courier();
 }
 
 /// For a handler of a fault: lets the interrupted flow go home and repeat its instruction, if it is

@@ -295,13 +295,20 @@ fn enlist(worker: &'static Worker, home: &'static Home) {
         home.adoption.next.set(first.get());
         first.set(Some(worker));
     }
+    rouse_courier();
+}
+
+/// Makes [`next_called`] return. Async-signal-safe.
+pub(crate) fn rouse_courier() {
     // ORDERING(calls.1): Release, pairs with calls.2.
     CALLS.fetch_add(1, Release);
     futex_wake(&CALLS, 1);
 }
 
-/// Waits for a worker that was called, and returns it. One thread calls this.
-pub(crate) fn next_called() -> &'static Worker {
+/// Waits for a worker that was called, and returns it. Returns none if the courier was roused for
+/// something else. One thread calls this.
+pub(crate) fn next_called() -> Option<&'static Worker> {
+    static SEEN: AtomicU32 = AtomicU32::new(0);
     loop {
         // ORDERING(calls.2): Acquire, pairs with calls.1.
         let calls = CALLS.load(Acquire);
@@ -311,8 +318,11 @@ pub(crate) fn next_called() -> &'static Worker {
                 let adoption = &home(worker).adoption;
                 first.set(adoption.next.take());
                 adoption.is_listed.store(false, Relaxed);
-                return worker;
+                return Some(worker);
             }
+        }
+        if SEEN.swap(calls, Relaxed) != calls {
+            return None;
         }
         let _ = futex_wait(&CALLS, calls, u64::MAX);
     }

@@ -11,7 +11,7 @@ use crate::report::{Counts, Error, Object, Report};
 use crate::{Config, Look};
 use core::cell::UnsafeCell;
 use core::ops::Range;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 struct Known {
     image: Image,
@@ -28,6 +28,8 @@ struct Shared {
     taken: AtomicBool,
     /// Somebody wanted to look while the lock was taken.
     again: AtomicBool,
+    /// The kernel thread that looks for objects.
+    looker: AtomicUsize,
     state: UnsafeCell<Option<State>>,
 }
 
@@ -37,6 +39,7 @@ unsafe impl Sync for Shared {}
 static SHARED: Shared = Shared {
     taken: AtomicBool::new(false),
     again: AtomicBool::new(false),
+    looker: AtomicUsize::new(0),
     state: UnsafeCell::new(None),
 };
 
@@ -115,17 +118,24 @@ pub fn look_again() -> Look {
     found
 }
 
-/// Forgets the objects that lie in the range: to be called before it is unmapped.
-///
-/// Does nothing while another thread looks for objects; then the next look notices.
+/// Waits until no other thread is looking for objects: to be called before the range is unmapped,
+/// since a new object may lie there. May be called in a hook.
 pub fn forget(range: Range<usize>) {
-    SHARED.try_with(|state| {
-        let Some(state) = state else { return };
-        state.drop_if(|known| {
-            let object = &known.image.object.range;
-            object.start < range.end && range.start < object.end
-        });
-    });
+    // Far longer than a look takes. In the child of a fork the looking thread may be missing.
+    const ROUNDS: usize = 100_000;
+    let mut own = 0;
+    for round in 0..=ROUNDS {
+        // ORDERING(engine.5): Acquire, pairs with engine.6.
+        let looker = SHARED.looker.load(Ordering::Acquire);
+        if looker == 0 || looker == own || range.is_empty() {
+            break;
+        }
+        match own {
+            0 => own = raw::thread(),
+            _ if round == ROUNDS => SHARED.looker.store(0, Ordering::Relaxed),
+            _ => raw::give_way(),
+        }
+    }
 }
 
 /// What was found so far.
@@ -146,51 +156,41 @@ impl State {
     }
 
     fn look(&mut self) -> Result<Look, raw::Errno> {
+        SHARED.looker.store(raw::thread(), Ordering::Relaxed);
+        let result = self.look_at_all();
+        // ORDERING(engine.6): Release, pairs with engine.5.
+        SHARED.looker.store(0, Ordering::Release);
+        result
+    }
+
+    fn look_at_all(&mut self) -> Result<Look, raw::Errno> {
         let mappings = maps::read()?;
-        let (images, unfinished) = image::find(&mappings);
-        self.drop_if(|known| {
-            !images.iter().any(|image| {
-                image.object.range == known.image.object.range
-                    && image.file == known.image.file
-                    && known.patched.is_in_place(image)
-            })
+        self.known.retain(|known| {
+            let gone = known.patched.is_gone(&known.image, &mappings);
+            if gone {
+                known.patched.retire();
+            }
+            !gone
+        });
+        let (images, unfinished) = image::find(&mappings, |first| {
+            let is_it = |known: &Known| known.image.object.range.start == first.range.start;
+            self.known.iter().any(is_it)
         });
         let mut look = Look {
             patched: 0,
             unfinished,
         };
         for image in images {
-            let start = image.object.range.start;
-            if self
-                .known
-                .iter()
-                .any(|one| one.image.object.range.start == start)
-            {
-                continue;
-            }
             let excepted = is_own_library(&image) || (self.except)(&image.object);
-            if !excepted {
-                look.patched += self.add(image, &mappings);
-            }
+            let patched = if excepted {
+                Patched::none(Counts::default())
+            } else {
+                patch::patch(&image, &mappings, self.is_hooked)
+            };
+            look.patched += patched.counts.patched;
+            self.known.push(Known { image, patched });
         }
         Ok(look)
-    }
-
-    fn add(&mut self, image: Image, mappings: &[maps::Mapping]) -> usize {
-        let patched = patch::patch(&image, mappings, self.is_hooked);
-        let count = patched.counts.patched;
-        self.known.push(Known { image, patched });
-        count
-    }
-
-    fn drop_if(&mut self, gone: impl Fn(&Known) -> bool) {
-        self.known.retain(|known| {
-            let gone = gone(known);
-            if gone {
-                known.patched.retire();
-            }
-            !gone
-        });
     }
 }
 

@@ -6,7 +6,7 @@
 //! Headers are input that may be malformed: every read is checked against the mapped segments.
 
 use super::maps::Mapping;
-use super::raw::File;
+use super::raw::{File, PAGE, read_memory};
 use crate::Object;
 use core::ops::Range;
 use libc::{Elf64_Ehdr, Elf64_Phdr};
@@ -128,19 +128,23 @@ impl Image {
     }
 }
 
-/// All objects that are mapped completely, and whether there are others in the making.
-pub(crate) fn find(mappings: &[Mapping]) -> (Vec<Image>, bool) {
+/// All objects that are mapped completely, but for those that are known by their first mapping. And
+/// whether there are others in the making.
+pub(crate) fn find(
+    mappings: &[Mapping],
+    is_known: impl Fn(&Mapping) -> bool,
+) -> (Vec<Image>, bool) {
     let mut unfinished = false;
     let mut images = Vec::new();
-    for mapping in mappings
+    for first in mappings
         .iter()
         .filter(|one| one.offset == 0 && one.readable)
     {
-        let same = |one: &&Mapping| one.file == mapping.file && one.executable;
-        if mapping.file.1 == 0 || !mappings.iter().any(|one| same(&one)) {
+        let is_code = |one: &Mapping| one.file == first.file && one.executable;
+        if first.file.1 == 0 || is_known(first) || !mappings.iter().any(is_code) {
             continue;
         }
-        match parse(mapping, mappings) {
+        match parse(first, mappings) {
             Ok(image) if !image.relocates_text() => images.push(image),
             Ok(_) | Err(Flaw::Other) => {}
             Err(Flaw::Unfinished) => unfinished = true,
@@ -155,9 +159,12 @@ enum Flaw {
 }
 
 fn parse(first: &Mapping, mappings: &[Mapping]) -> Result<Image, Flaw> {
-    // SAFETY: the mapping is readable, and it belongs to a file that is also mapped as code.
-    let bytes =
-        unsafe { core::slice::from_raw_parts(first.range.start as *const u8, first.range.len()) };
+    // The headers lie in the first page, except of objects with dozens of them.
+    let mut bytes = [0; PAGE];
+    if !read_memory(first.range.start, &mut bytes) {
+        return Err(Flaw::Other);
+    }
+    let bytes = &bytes[..];
     let header: Elf64_Ehdr = read(bytes).ok_or(Flaw::Other)?;
     let known = header.e_ident.starts_with(b"\x7fELF\x02\x01")
         && header.e_machine == EM_X86_64

@@ -41,7 +41,7 @@ pub(crate) struct Patched {
 }
 
 impl Patched {
-    fn none(counts: Counts) -> Patched {
+    pub(crate) fn none(counts: Counts) -> Patched {
         Patched {
             counts,
             arena: 0..0,
@@ -58,10 +58,20 @@ impl Patched {
         }
     }
 
-    /// Whether the object's code still has the jumps. Else it was loaded anew.
-    pub(crate) fn is_in_place(&self, image: &Image) -> bool {
-        self.sample
-            .is_none_or(|(at, jump)| image.bytes(&(at..at + JUMP)) == Some(&jump))
+    /// Whether the object's code surely has no jumps any more: it was unmapped, or loaded anew.
+    /// While it may have, the trampolines stay.
+    pub(crate) fn is_gone(&self, image: &Image, mappings: &[Mapping]) -> bool {
+        let (at, jump) = self.sample.unwrap_or((image.object.range.start, [0; JUMP]));
+        match mappings.iter().find(|one| one.range.contains(&at)) {
+            Some(mapping) if mapping.file == image.file => {
+                let mut found = [0; JUMP];
+                self.sample.is_some()
+                    && mapping.readable
+                    && raw::read_memory(at, &mut found)
+                    && found != jump
+            }
+            _ => true,
+        }
     }
 }
 

@@ -114,6 +114,48 @@ pub(crate) fn protect(range: Range<usize>, protection: i32) -> Result<(), Errno>
     .map(drop)
 }
 
+/// Copies memory of this process that another thread may be unmapping. Returns whether all of it
+/// could be read.
+pub(crate) fn read_memory(address: usize, buffer: &mut [u8]) -> bool {
+    let from = libc::iovec {
+        iov_base: address as *mut _,
+        iov_len: buffer.len(),
+    };
+    let to = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
+    let own = call(libc::SYS_getpid, [0; 6]).unwrap_or(0);
+    let arguments = [
+        own,
+        (&raw const to) as usize,
+        1,
+        (&raw const from) as usize,
+        1,
+        0,
+    ];
+    match call(libc::SYS_process_vm_readv, arguments) {
+        Ok(count) => count == buffer.len(),
+        Err(libc::EPERM | libc::ENOSYS) => {
+            // A sandbox that forbids the call. The memory was mapped a moment ago.
+            // SAFETY: as far as anything can be known of it.
+            unsafe { (address as *const u8).copy_to(buffer.as_mut_ptr(), buffer.len()) };
+            true
+        }
+        Err(_) => false,
+    }
+}
+
+/// The kernel thread.
+pub(crate) fn thread() -> usize {
+    call(libc::SYS_gettid, [0; 6]).unwrap_or(0)
+}
+
+/// Lets other threads run.
+pub(crate) fn give_way() {
+    let _ = call(libc::SYS_sched_yield, [0; 6]);
+}
+
 pub(crate) fn membarrier(command: i32) -> Result<(), Errno> {
     call(libc::SYS_membarrier, [command as usize, 0, 0, 0, 0, 0]).map(drop)
 }

@@ -4,7 +4,7 @@
 use super::class::User;
 use super::guest::Guest;
 use super::stage::{CUT, HANDLED, REST, Stage, answered};
-use super::{run, state};
+use super::{outsider, run, state};
 use crate::futex::kernel::{self, Outcome, Rest};
 use crate::rt::Handle;
 use crate::rt::wait::cut;
@@ -20,6 +20,7 @@ pub(super) fn begin(guest: &'static Guest, call: &mut Call, which: User) -> Stag
     if !is_waitv && !waits(call.arguments[1]) {
         // SAFETY: the arguments of a system call.
         let outcome = unsafe { kernel::futex(call.arguments) };
+        outsider::wake_too(call.arguments);
         return settle(guest, call, outcome);
     }
     if !run::is_begun() {

@@ -19,8 +19,8 @@
 
 use super::class::{self, Class, User};
 use super::guest::{self, Guest};
-use super::stage::{DONE, MASK, REPLACED, RESULT, Stage, answered, keep, restore};
-use super::{code, futex, signal, sleep, state, thread, trial};
+use super::stage::{DONE, IS_OWN, MASK, REPLACED, RESULT, Stage, answered, keep, restore};
+use super::{code, futex, outsider, signal, sleep, state, thread, trial};
 use crate::rt;
 use crate::rt::engine::guest as engine;
 use std::ptr::from_ref;
@@ -34,21 +34,24 @@ pub(super) unsafe extern "C" fn hook(call: &mut Call) -> Next {
     let Some(guest) = Guest::current() else {
         return pass(call);
     };
-    let stage = if call.step > 0 {
+    let stage = if call.step > 0 && call.notes[IS_OWN] != 0 {
         guest.enter();
         take_answer(call)
     } else if guest.is_inside() || guest.is_child() {
         return pass(call);
     } else {
         guest.enter();
+        call.notes[IS_OWN] = 1;
         begin(guest, call)
     };
     carry_out(guest, call, stage)
 }
 
 /// A call that is none of a guest's: the kernel makes it.
-fn pass(call: &Call) -> Next {
-    if thread::returns_elsewhere(call) {
+fn pass(call: &mut Call) -> Next {
+    if let Some(next) = outsider::pass(call) {
+        next
+    } else if thread::returns_elsewhere(call) {
         Next::Tail
     } else {
         Next::Native

@@ -18,6 +18,7 @@
 //! | `signal` | actions, handlers, masks |
 //! | `code` | code that is mapped later |
 //! | `descriptor` | descriptors of the library's own |
+//! | `outsider` | private words and threads that are no guests |
 //! | `memory` | memory that a guest names |
 //! | `state` | registers that a call preserves and a switch does not |
 //!
@@ -30,6 +31,7 @@ mod futex;
 mod guest;
 mod hook;
 mod memory;
+mod outsider;
 mod run;
 mod signal;
 mod sleep;
@@ -66,7 +68,7 @@ pub unsafe fn begin(settings: Settings) -> Result<(), Error> {
     // SAFETY: the hook keeps to its contract, and there is one thread.
     unsafe { install(config) }?;
     fork::by_interception();
-    signal::prepare_faults();
+    signal::take_over();
     Guest::make().begin();
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! The runtime of guests: begun when the first guest has to wait.
 
 use super::guest::{self, Guest};
-use super::{signal, state};
+use super::{outsider, signal, state};
+use crate::futex::kernel;
 use crate::io::driver::{DriverKind, place};
 use crate::rt::Runtime;
 use crate::rt::engine::guest as engine;
@@ -92,16 +93,21 @@ fn lowest_descriptor() -> i32 {
     limit.min(MOST).saturating_sub(BELOW_LIMIT).max(3) as i32
 }
 
-/// The courier's loop: sends workers home for which a signal waits there.
+/// The courier's loop: sends workers home for which a signal waits there, and wakes words for
+/// outsiders.
 fn carry() {
     loop {
-        let worker = raw::next_called();
+        let called = raw::next_called();
+        outsider::take_posted(|word| {
+            kernel::wake_all(word);
+        });
+        let (Some(worker), Some(shared)) = (called, runtime()) else {
+            continue;
+        };
         cut::cut(engine::task_of(worker));
-        if let Some(shared) = runtime() {
-            let runs = |server: &raw::Server| server.runs(worker);
-            let servers = shared.servers.iter().filter_map(|server| server.server());
-            servers.filter(runs).for_each(raw::Server::preempt);
-        }
+        let runs = |server: &raw::Server| server.runs(worker);
+        let servers = shared.servers.iter().filter_map(|server| server.server());
+        servers.filter(runs).for_each(raw::Server::preempt);
     }
 }
 

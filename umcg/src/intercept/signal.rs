@@ -179,19 +179,22 @@ fn ask_kernel(signal: c_int, new: Option<Action>) -> (isize, Action) {
     (result, before)
 }
 
-/// Puts ours in front of the program's actions for faults, and then the library's own handler in
-/// front of that. Called once.
-pub(super) fn prepare_faults() {
+/// Puts ours in front of the handlers that the program has installed so far. For faults ours comes in
+/// any case, and the library's own handler in front of that. Called once.
+pub(super) fn take_over() {
     let _changing = CHANGING.lock();
-    for signal in [libc::SIGSEGV, libc::SIGBUS] {
+    for signal in (1..=SIGNALS as c_int).filter(|signal| *signal != SIGSETXID) {
         let kernels = ask_kernel(signal, None).1;
-        if kernels.handler != ours() {
-            // SAFETY: in the table; the lock is held.
-            unsafe { action(signal).write(kernels) };
+        // SAFETY: in the table; the lock is held.
+        unsafe { action(signal).write(kernels) };
+        let is_fault = signal == libc::SIGSEGV || signal == libc::SIGBUS;
+        if is_fault {
+            // By the C library, which has the function that returns from handlers.
+            // SAFETY: ours is async-signal-safe, but for the program's own.
+            let _ = unsafe { install(signal, front, libc::SA_ONSTACK | libc::SA_NODEFER, 0) };
+        } else if !matches!(kernels.handler, libc::SIG_DFL | libc::SIG_IGN) {
+            ask_kernel(signal, Some(in_front(kernels)));
         }
-        // By the C library, which has the function that returns from handlers.
-        // SAFETY: ours is async-signal-safe, but for the program's own.
-        let _ = unsafe { install(signal, front, libc::SA_ONSTACK | libc::SA_NODEFER, 0) };
     }
     guarded::load(ACTIONS.0.get().expose_provenance());
 }

@@ -64,7 +64,10 @@ pub(super) const RESULT: usize = 7;
 pub(super) const HANDLED: usize = 8;
 pub(super) const CUT: usize = 9;
 pub(super) const DEADLINE: usize = 10;
-pub(super) const REST: usize = 11;
+/// For a wait that was cut: whether it goes on with a rest, and the rest. (A sleep has no rest.)
+pub(super) const REST: usize = 10;
+/// Not 0: the call is a guest's own.
+pub(super) const IS_OWN: usize = 14;
 /// How many bytes were written in place.
 pub(super) const DONE: usize = 15;
 

@@ -144,6 +144,11 @@ pub unsafe fn futex(arguments: [usize; 6]) -> Outcome {
     }
 }
 
+/// Wakes all waiters of a word, as FUTEX_WAKE does.
+pub fn wake_all(address: usize) -> usize {
+    single::wake(address, i32::MAX, single::ALL)
+}
+
 /// Goes on with a wait that was cut, if no handler ran.
 ///
 /// # Safety
