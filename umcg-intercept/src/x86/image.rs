@@ -158,34 +158,34 @@ enum Flaw {
     Unfinished,
 }
 
-fn parse(first: &Mapping, mappings: &[Mapping]) -> Result<Image, Flaw> {
-    // The headers lie in the first page, except of objects with dozens of them.
+/// The headers of an object that this processor runs.
+fn headers(first: &Mapping) -> Option<(Elf64_Ehdr, Vec<Elf64_Phdr>)> {
+    // They lie in the first page, except of objects with dozens of segments.
     let mut bytes = [0; PAGE];
     if !read_memory(first.range.start, &mut bytes) {
-        return Err(Flaw::Other);
+        return None;
     }
-    let bytes = &bytes[..];
-    let header: Elf64_Ehdr = read(bytes).ok_or(Flaw::Other)?;
+    let header: Elf64_Ehdr = read(&bytes)?;
     let known = header.e_ident.starts_with(b"\x7fELF\x02\x01")
         && header.e_machine == EM_X86_64
         && matches!(header.e_type, ET_EXEC | ET_DYN)
         && usize::from(header.e_phentsize) == size_of::<Elf64_Phdr>();
-    if !known {
-        return Err(Flaw::Other);
-    }
-    let count = usize::from(header.e_phnum);
-    let headers = bytes.get(header.e_phoff as usize..).ok_or(Flaw::Other)?;
-    let headers: Vec<Elf64_Phdr> = headers
-        .chunks_exact(size_of::<Elf64_Phdr>())
-        .take(count)
-        .filter_map(read)
-        .collect();
+    let table = bytes.get(header.e_phoff as usize..).filter(|_| known)?;
+    let each = table.chunks_exact(size_of::<Elf64_Phdr>());
+    Some((
+        header,
+        each.take(header.e_phnum.into()).filter_map(read).collect(),
+    ))
+}
+
+fn parse(first: &Mapping, mappings: &[Mapping]) -> Result<Image, Flaw> {
+    let (header, headers) = headers(first).ok_or(Flaw::Other)?;
     let load = |one: &&Elf64_Phdr| one.p_type == libc::PT_LOAD && one.p_filesz > 0;
     let lowest = headers.iter().find(load).ok_or(Flaw::Other)?;
     let bias = first
         .range
         .start
-        .wrapping_sub((lowest.p_vaddr - lowest.p_offset) as usize);
+        .wrapping_sub(lowest.p_vaddr.wrapping_sub(lowest.p_offset) as usize);
     let mut segments = Vec::new();
     for one in headers.iter().filter(load) {
         let start = bias.wrapping_add(one.p_vaddr as usize);
@@ -231,7 +231,7 @@ fn is_mapped(segment: &Segment, offset: usize, first: &Mapping, mappings: &[Mapp
         if !one.range.contains(&at) {
             break;
         }
-        let expected = (offset + (at - segment.range.start)) & !4095;
+        let expected = offset.wrapping_add(at - segment.range.start) & !4095;
         let fits = one.file == first.file
             && one.readable
             && one.executable == segment.executable

@@ -250,6 +250,11 @@ pub(super) fn is_away() -> bool {
     server::running().is_some()
 }
 
+/// Whether the process is a child of a fork.
+pub(super) fn is_aside() -> bool {
+    IS_ASIDE.load(Relaxed)
+}
+
 /// The process is a child of a fork from now on.
 pub(super) fn stand_aside() {
     IS_ASIDE.store(true, Relaxed);

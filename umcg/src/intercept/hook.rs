@@ -49,7 +49,8 @@ pub(super) unsafe extern "C" fn hook(call: &mut Call) -> Next {
 
 /// A call that is none of a guest's: the kernel makes it.
 fn pass(call: &mut Call) -> Next {
-    if let Some(next) = outsider::pass(call) {
+    let outsiders = (!guest::is_aside()).then(|| outsider::pass(call)).flatten();
+    if let Some(next) = outsiders {
         next
     } else if thread::returns_elsewhere(call) {
         Next::Tail
