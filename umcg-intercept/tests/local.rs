@@ -226,7 +226,8 @@ macro_rules! declare {
 declare! {
     test_plain test_native test_again test_tail test_unwinds test_sums test_any test_red_zone
     test_entered test_closed test_neighbour test_by_neighbour test_by_far test_far
-    test_tail_of_move test_before     test_bare test_endbr test_relative test_relative_behind test_call test_table test_pointer
+    test_tail_of_move test_before test_bare test_endbr test_relative test_relative_behind
+    test_call test_table test_pointer
     test_by_pointer test_jump test_two test_restorer
 }
 

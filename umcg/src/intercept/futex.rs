@@ -2,11 +2,11 @@
 //! ([`kernel`](crate::futex::kernel)).
 
 use super::class::User;
-use super::guest::Guest;
+use super::guest::{self, Guest};
 use super::stage::{CUT, HANDLED, REST, Stage, answered};
 use super::{outsider, run, state};
 use crate::futex::kernel::{self, Outcome, Rest};
-use crate::rt::Handle;
+use crate::rt::{self, Handle};
 use crate::rt::wait::cut;
 use std::sync::atomic::Ordering::Relaxed;
 use umcg_intercept::Call;
@@ -21,6 +21,9 @@ pub(super) fn begin(guest: &'static Guest, call: &mut Call, which: User) -> Stag
         // SAFETY: the arguments of a system call.
         let outcome = unsafe { kernel::futex(call.arguments) };
         outsider::wake_too(call.arguments);
+        if matches!(outcome, Outcome::Done(1..)) && guest.count_wake() {
+            give_way();
+        }
         return settle(guest, call, outcome);
     }
     if !run::is_begun() {
@@ -44,6 +47,15 @@ pub(super) fn begin(guest: &'static Guest, call: &mut Call, which: User) -> Stag
         }
     });
     settle(guest, call, outcome)
+}
+
+/// Lets the woken guests run. A guest that frees a lock, takes it again and gives way while it has
+/// it would keep all others from it for ever: each of them runs only while the lock is taken.
+/// The kernel's preemption by woken threads prevents that; here one wake in some does.
+fn give_way() {
+    if guest::is_away() {
+        state::preserved(rt::yield_now);
+    }
 }
 
 /// Whether this operation of futex(2) waits.

@@ -44,6 +44,8 @@ pub(super) struct Guest {
     /// How many of the program's handlers have run, and how many of them without SA_RESTART.
     pub(super) handled: AtomicU32,
     pub(super) cut: AtomicU32,
+    /// How many times it has woken others.
+    wakes: AtomicU32,
     /// The descriptor that it waits with as a thread, if it cannot be adopted; else null.
     thread: AtomicPtr<Task>,
     next: AtomicPtr<Guest>,
@@ -76,6 +78,7 @@ impl Guest {
                 tid: AtomicU32::new(0),
                 handled: AtomicU32::new(0),
                 cut: AtomicU32::new(0),
+                wakes: AtomicU32::new(0),
                 thread: AtomicPtr::new(null_mut()),
                 next: AtomicPtr::new(null_mut()),
             }))
@@ -184,6 +187,15 @@ impl Guest {
         let tid = unsafe { call(libc::SYS_gettid, [0; 6]) } as u32;
         self.tid.store(tid, Relaxed);
         self.in_vfork.store(true, Relaxed);
+    }
+
+    /// Counts that it has woken others. True if it is to let them run now.
+    #[inline]
+    pub(super) fn count_wake(&self) -> bool {
+        const TURN: u32 = 32;
+        let wakes = self.wakes.load(Relaxed).wrapping_add(1);
+        self.wakes.store(wakes, Relaxed);
+        wakes % TURN == 0
     }
 
     /// The guest waits with this descriptor, as a thread.

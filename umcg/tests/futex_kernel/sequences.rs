@@ -108,6 +108,8 @@ struct Run<'a> {
     parties: Parties<'a>,
     words: &'static [AtomicU32; WORDS],
     started: usize,
+    /// At how many words each of them stands.
+    places: Vec<usize>,
     /// The results of those that have ended.
     ended: Arc<Mutex<BTreeMap<usize, isize>>>,
     log: Log,
@@ -120,6 +122,7 @@ impl Run<'_> {
             parties,
             words: Box::leak(Box::new([const { AtomicU32::new(5) }; WORDS])),
             started: 0,
+            places: Vec::new(),
             ended: Arc::default(),
             log: Vec::new(),
         }
@@ -146,6 +149,7 @@ impl Run<'_> {
         let (number, side, ended) = (self.started, self.side, self.ended.clone());
         let (before, done) = (self.standing(), self.ended());
         self.started += 1;
+        self.places.push(places);
         let body = move || {
             let result = wait(side);
             ended.lock().unwrap().insert(number, result);
@@ -240,15 +244,17 @@ impl Run<'_> {
         self.side.futex(arguments)
     }
 
-    /// Nothing moves any more: those that do not stand have ended. (One for many words stands at
-    /// all of them until it runs.)
+    /// Waits until nothing moves: those that have not ended stand at all their words. (One that was
+    /// woken stands at fewer, until it has ended.)
     fn settle(&mut self, result: isize) {
-        let is_quiet = || {
-            let (ended, standing) = (self.ended(), self.standing());
-            std::thread::sleep(std::time::Duration::from_micros(300));
-            ended == self.ended() && standing == self.standing()
-        };
-        eventually("it is quiet", || is_quiet() && is_quiet());
+        eventually("it is quiet", || {
+            let before = self.ended();
+            let standing = self.standing();
+            let ended = self.ended.lock().unwrap();
+            let alive = (0..self.started).filter(|number| !ended.contains_key(number));
+            let places: usize = alive.map(|number| self.places[number]).sum();
+            before == ended.len() && standing == places as isize
+        });
         let ended = self.ended.lock().unwrap().clone();
         let new: Vec<_> = ended
             .iter()
