@@ -24,6 +24,7 @@ use std::sync::atomic::Ordering::*;
 use umcg_core::context::lock::Lock;
 use umcg_core::raw::carry_home;
 use umcg_core::signal::install;
+use umcg_intercept::{on_trap, step_in, step_out};
 use umcg_core::{call, guarded};
 
 /// The signal that wakes homes, and the one of the tick.
@@ -139,8 +140,8 @@ fn exchange(signal: c_int, new: Option<Action>) -> (isize, Action) {
         // SAFETY: as above.
         unsafe { action(signal).write(new) };
     }
-    if signal == libc::SIGSEGV || signal == libc::SIGBUS {
-        return (0, noted); // the library's handler passes them on to ours
+    if is_always_ours(signal) {
+        return (0, noted);
     }
     let (result, kernels) = ask_kernel(signal, new.map(in_front));
     if result != 0 {
@@ -153,6 +154,12 @@ fn exchange(signal: c_int, new: Option<Action>) -> (isize, Action) {
         kernels
     };
     (result, before)
+}
+
+/// Whether ours is installed whatever the program's action is: for faults, which the library's own
+/// handler passes on, and for traps, which the engine may have to answer.
+fn is_always_ours(signal: c_int) -> bool {
+    matches!(signal, libc::SIGSEGV | libc::SIGBUS | libc::SIGTRAP)
 }
 
 /// The action that the kernel gets.
@@ -187,8 +194,7 @@ pub(super) fn take_over() {
         let kernels = ask_kernel(signal, None).1;
         // SAFETY: in the table; the lock is held.
         unsafe { action(signal).write(kernels) };
-        let is_fault = signal == libc::SIGSEGV || signal == libc::SIGBUS;
-        if is_fault {
+        if is_always_ours(signal) {
             // By the C library, which has the function that returns from handlers.
             // SAFETY: ours is async-signal-safe, but for the program's own.
             let _ = unsafe { install(signal, front, libc::SA_ONSTACK | libc::SA_NODEFER, 0) };
@@ -206,6 +212,10 @@ extern "C" fn front(signal: c_int, information: *mut libc::siginfo_t, context: *
 
 /// The handler in front of the program's.
 extern "C-unwind" fn run(signal: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: as the kernel passed it.
+    if signal == libc::SIGTRAP && unsafe { on_trap(context) } {
+        return;
+    }
     let Some(guest) = Guest::current() else {
         // SAFETY: as the kernel passed it.
         return unsafe { call_program(None, signal, information, context) };
@@ -223,8 +233,15 @@ extern "C-unwind" fn run(signal: c_int, information: *mut libc::siginfo_t, conte
     if is_fault(signal, information) && unsafe { carry_home(context) } {
         return;
     }
+    // A handler that compares the interrupted pc with addresses of its own finds the site's.
+    // SAFETY: as the kernel passed it.
+    let inside = unsafe { step_out(context) };
     // SAFETY: as the kernel passed it.
     unsafe { call_program(Some(guest), signal, information, context) };
+    if let Some(inside) = inside {
+        // SAFETY: as above.
+        unsafe { step_in(context, inside) };
+    }
     guest.enter();
     engine::go_home();
     if let Some(adopted) = guest::adopted() {
@@ -299,7 +316,7 @@ unsafe fn call_program(
         ask_kernel(signal, Some(DEFAULT));
         drop(changing);
     }
-    if signal == libc::SIGSEGV || signal == libc::SIGBUS {
+    if is_always_ours(signal) {
         // The kernel does not know the program's action. It restores the mask at the end.
         let is_deferred = flags as u32 & libc::SA_NODEFER as u32 == 0;
         change(
@@ -325,7 +342,8 @@ unsafe fn call_program(
 
 fn default_action(signal: c_int, information: *const libc::siginfo_t) {
     ask_kernel(signal, Some(DEFAULT));
-    if !is_fault(signal, information) {
+    // A trap's instruction is not repeated.
+    if signal == libc::SIGTRAP || !is_fault(signal, information) {
         send_again(signal, information);
     }
 }

@@ -330,7 +330,7 @@ fn seeds() -> impl Iterator<Item = u64> {
         || u64::from(std::process::id()) * 1_000_003,
         |text| text.parse().unwrap(),
     );
-    let runs = std::env::var("UMCG_FUTEX_RUNS").map_or(3, |text| text.parse().unwrap());
+    let runs = std::env::var("UMCG_FUTEX_RUNS").map_or(20, |text| text.parse().unwrap());
     first..first + runs
 }
 
