@@ -192,7 +192,7 @@ pub(crate) mod frame_copy {
                 0
             } else {
                 // SAFETY: the state is there, and has these words.
-                let words = unsafe { registers.add(RESERVED).cast::<[u32; 2]>().read() };
+                let words = unsafe { *registers.wrapping_add(RESERVED).cast::<[u32; 2]>() };
                 if words[0] == EXTENDED {
                     words[1] as usize
                 } else {

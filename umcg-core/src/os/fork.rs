@@ -66,9 +66,11 @@ impl Part {
     #[cold]
     fn enter_slow(&'static self) -> Result<(), Errno> {
         static INSTALLED: Granted<()> = Granted::new();
-        // SAFETY: the handlers are functions of ours that may run in any thread.
         let handlers = || {
-            granted(unsafe { libc::pthread_atfork(Some(before_fork), Some(parent), Some(child)) })
+            // SAFETY: the handlers are functions of ours that may run in any thread.
+            let result =
+                unsafe { libc::pthread_atfork(Some(before_fork), Some(parent), Some(child)) };
+            granted(result)
         };
         let install = || {
             if IS_INTERCEPTED.load(Relaxed) {

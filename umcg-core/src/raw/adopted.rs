@@ -16,7 +16,7 @@ pub struct Adopted(&'static crate::umcg::worker::Worker);
 /// Called with a worker that has left home, on another stack, with the worker's storage: it touches
 /// no thread-local storage, and does not unwind. It returns true if it has given the right to run
 /// the worker to another party. Otherwise the worker goes on at home.
-pub type Step = fn(Worker) -> bool;
+pub type LeaveStep = fn(Worker) -> bool;
 
 impl Adopted {
     /// Adopts the calling pthread, at home and open. `id` is as for any worker of the group.
@@ -57,11 +57,11 @@ impl Adopted {
     /// the caller, or false if the step has declined; then the caller is at home, closed. Switches.
     ///
     /// # Safety
-    /// The caller is this worker, at home. `step` is as [`Step`] says.
+    /// The caller is this worker, at home. `step` is as [`LeaveStep`] says.
     #[inline]
-    pub unsafe fn leave(self, step: Step) -> bool {
+    pub unsafe fn leave(self, step: LeaveStep) -> bool {
         // SAFETY: a worker and a reference to one are the same in memory.
-        let step = unsafe { std::mem::transmute::<Step, adopted::Step>(step) };
+        let step = unsafe { std::mem::transmute::<LeaveStep, adopted::HomeStep>(step) };
         adopted::leave(self.0, step)
     }
 

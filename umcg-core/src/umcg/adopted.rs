@@ -45,7 +45,7 @@ use crate::base::sync::{AtomicU32, futex_wait, futex_wake};
 use crate::os::signal::{self, Action};
 use std::ffi::{c_int, c_long};
 use std::mem::MaybeUninit;
-use std::ptr::from_ref;
+use std::ptr::{from_ref, null_mut};
 use std::sync::atomic::Ordering::*;
 use umcg_context::lock::Lock;
 
@@ -54,7 +54,7 @@ const SIGSETXID: c_int = 33;
 
 /// Called by the loop at home, on its stack, with the worker's storage. So it touches no
 /// thread-local storage. True if it has given away the right to run the worker.
-pub(crate) type Step = fn(&'static Worker) -> bool;
+pub(crate) type HomeStep = fn(&'static Worker) -> bool;
 
 /// Workers that were called, for the courier. The lock is a bare one: home threads take it.
 static CALLED: Lock<Link<Worker>> = Lock::new(Link::none());
@@ -92,7 +92,7 @@ pub(crate) fn current() -> Option<&'static Worker> {
 
 /// Leaves home: saves the caller's context, and calls `step`. Returns true when a server runs the
 /// worker, or false if the step has declined: then the worker is at home, closed.
-pub(crate) fn leave(worker: &'static Worker, step: Step) -> bool {
+pub(crate) fn leave(worker: &'static Worker, step: HomeStep) -> bool {
     let home = home(worker);
     close(worker);
     home.adoption.step.store(step as *mut (), Relaxed);
@@ -110,8 +110,9 @@ pub(crate) fn leave(worker: &'static Worker, step: Step) -> bool {
 /// Called by the loop at home, once the worker's context is saved there: calls its step, and waits
 /// until the worker comes back.
 pub(crate) fn see_off(worker: &'static Worker, home: &'static Home) {
-    // SAFETY: `leave` has stored a `Step`, and came here.
-    let step = unsafe { std::mem::transmute::<*mut (), Step>(home.adoption.step.load(Relaxed)) };
+    // SAFETY: `leave` has stored a `HomeStep`, and came here.
+    let step =
+        unsafe { std::mem::transmute::<*mut (), HomeStep>(home.adoption.step.load(Relaxed)) };
     let has_left = step(worker);
     if has_left {
         await_go(worker, home);
@@ -292,7 +293,10 @@ fn enlist(worker: &'static Worker, home: &'static Home) {
         if home.adoption.is_listed.swap(true, Relaxed) {
             return;
         }
-        home.adoption.next.set(first.get());
+        let next = first
+            .get()
+            .map_or(null_mut(), |next| from_ref(next).cast_mut());
+        home.adoption.next.store(next.cast(), Relaxed);
         first.set(Some(worker));
     }
     rouse_courier();
@@ -316,7 +320,8 @@ pub(crate) fn next_called() -> Option<&'static Worker> {
             let first = CALLED.lock();
             if let Some(worker) = first.get() {
                 let adoption = &home(worker).adoption;
-                first.set(adoption.next.take());
+                // SAFETY: null, or a worker that `enlist` has put there, which is never freed.
+                first.set(unsafe { adoption.next.load(Relaxed).cast::<Worker>().as_ref() });
                 adoption.is_listed.store(false, Relaxed);
                 return Some(worker);
             }

@@ -1,8 +1,6 @@
 //! The state of an adopted thread at its home. Its meaning: [`adopted`](super::adopted).
 
-use super::worker::Worker;
 use crate::base::call::call;
-use crate::base::link::Link;
 use std::ffi::c_int;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::Relaxed};
@@ -21,7 +19,7 @@ pub(crate) struct Adoption {
     /// The signals that the home thread looks for just now.
     pub(super) watched: AtomicU64,
     /// The next in [`CALLED`], and whether it is there.
-    pub(super) next: Link<Worker>,
+    pub(super) next: AtomicPtr<()>,
     pub(super) is_listed: AtomicBool,
 }
 
@@ -33,7 +31,7 @@ impl Adoption {
             is_closed: AtomicBool::new(false),
             is_called: AtomicBool::new(false),
             watched: AtomicU64::new(0),
-            next: Link::none(),
+            next: AtomicPtr::new(null_mut()),
             is_listed: AtomicBool::new(false),
         }
     }

@@ -17,21 +17,21 @@ pub struct GuestHead {
 
 /// A handler of the library's that a guest runs: inside, until this is dropped. So the calls of the
 /// C library's functions in it are none of the guest's.
-pub(crate) struct Stay(Option<&'static GuestHead>);
+pub(crate) struct GuestStay(Option<&'static GuestHead>);
 
-impl Stay {
-    pub(crate) fn begin() -> Stay {
+impl GuestStay {
+    pub(crate) fn begin() -> GuestStay {
         // SAFETY: null, or a state that begins with a head, which is never freed.
         let head = unsafe { local::guest().cast::<GuestHead>().as_ref() };
         let head = head.filter(|head| !head.is_inside.load(Relaxed));
         if let Some(head) = head {
             head.is_inside.store(true, Relaxed);
         }
-        Stay(head)
+        GuestStay(head)
     }
 }
 
-impl Drop for Stay {
+impl Drop for GuestStay {
     fn drop(&mut self) {
         if let Some(head) = self.0 {
             head.is_inside.store(false, Relaxed);

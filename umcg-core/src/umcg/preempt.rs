@@ -172,7 +172,7 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
     let code = information.si_code;
     // A tick that interrupts this one must not move it.
     let held = local::holds() != 0 || is_apart() || guest::is_inside();
-    let _stay = guest::Stay::begin();
+    let _stay = guest::GuestStay::begin();
     let hold = Hold::begin();
     let (worker, server) = match role_beneath() {
         // A staying worker runs on its own thread while its server's thread sleeps. This may be the

@@ -6,8 +6,8 @@ use super::guest::{self, Guest};
 use super::stage::{CUT, HANDLED, REST, Stage, answered};
 use super::{outsider, run, state};
 use crate::futex::kernel::{self, Outcome, Rest};
-use crate::rt::{self, Handle};
 use crate::rt::wait::cut;
+use crate::rt::{self, Handle};
 use std::sync::atomic::Ordering::Relaxed;
 use umcg_intercept::Call;
 

@@ -9,22 +9,22 @@ use umcg_core::{call, guarded};
 ///
 /// # Safety
 /// Each pattern of bits is a value of the type, and the type has no padding.
-pub(super) unsafe trait Plain: Copy {}
+pub(super) unsafe trait KernelData: Copy {}
 
 // SAFETY: a number.
-unsafe impl Plain for u64 {}
+unsafe impl KernelData for u64 {}
 // SAFETY: numbers.
-unsafe impl Plain for [u64; 2] {}
+unsafe impl KernelData for [u64; 2] {}
 // SAFETY: numbers.
-unsafe impl Plain for [u64; 4] {}
+unsafe impl KernelData for [u64; 4] {}
 // SAFETY: numbers.
-unsafe impl Plain for [u64; 8] {}
+unsafe impl KernelData for [u64; 8] {}
 
 /// EFAULT, as the kernel returns it.
 pub(super) const FAULT: isize = -(libc::EFAULT as isize);
 
 /// The value at this address, if all of it can be read.
-pub(super) fn read<T: Plain>(from: usize) -> Option<T> {
+pub(super) fn read<T: KernelData>(from: usize) -> Option<T> {
     let mut value = MaybeUninit::<T>::uninit();
     let words = size_of::<T>() / size_of::<u32>();
     if from % size_of::<u32>() == 0 {
@@ -32,7 +32,7 @@ pub(super) fn read<T: Plain>(from: usize) -> Option<T> {
         for index in 0..words {
             let word = guarded::load(from.wrapping_add(index * size_of::<u32>()))?;
             // SAFETY: within the value.
-            unsafe { to.add(index).write(word) };
+            unsafe { to.wrapping_add(index).write(word) };
         }
     } else if !copy(
         libc::SYS_process_vm_readv,
@@ -47,11 +47,13 @@ pub(super) fn read<T: Plain>(from: usize) -> Option<T> {
 }
 
 /// Stores a value. Returns false if not all of it could be stored.
-pub(super) fn write<T: Plain>(to: usize, value: T) -> bool {
+pub(super) fn write<T: KernelData>(to: usize, value: T) -> bool {
     if size_of::<T>() == size_of::<u64>() && to % size_of::<u64>() == 0 {
         let to = with_exposed_provenance_mut::<u64>(to);
-        // SAFETY: the guest gave the address for the result. It is a word of 8 bytes.
-        return unsafe { guarded::store(to, from_ref(&value).cast::<u64>().read()) };
+        // SAFETY: the value has 8 bytes, and any bits are a number.
+        let word = unsafe { from_ref(&value).cast::<u64>().read_unaligned() };
+        // SAFETY: the guest gave the address for the result.
+        return unsafe { guarded::store(to, word) };
     }
     copy(
         libc::SYS_process_vm_writev,

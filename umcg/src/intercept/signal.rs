@@ -15,7 +15,7 @@
 //! noted and never carried out. SIGSETXID is left to the C library and `umcg_core`.
 
 use super::guest::{self, Guest};
-use super::memory::{self, FAULT, Plain};
+use super::memory::{self, FAULT, KernelData};
 use crate::rt::engine::guest as engine;
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
@@ -24,8 +24,8 @@ use std::sync::atomic::Ordering::*;
 use umcg_core::context::lock::Lock;
 use umcg_core::raw::carry_home;
 use umcg_core::signal::install;
-use umcg_intercept::{on_trap, step_in, step_out};
 use umcg_core::{call, guarded};
+use umcg_intercept::{on_trap, step_in, step_out};
 
 /// The signal that wakes homes, and the one of the tick.
 const GO: c_int = libc::SIGSTKFLT;
@@ -44,7 +44,7 @@ const CLOSED: u64 = !only(SIGSETXID);
 /// The kernel's layout.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Action {
+struct KernelAction {
     handler: usize,
     flags: u64,
     restorer: usize,
@@ -52,9 +52,9 @@ struct Action {
 }
 
 // SAFETY: four words.
-unsafe impl Plain for Action {}
+unsafe impl KernelData for KernelAction {}
 
-const DEFAULT: Action = Action {
+const DEFAULT: KernelAction = KernelAction {
     handler: libc::SIG_DFL,
     flags: 0,
     restorer: 0,
@@ -62,7 +62,7 @@ const DEFAULT: Action = Action {
 };
 
 /// The program's actions whose handler has ours in front, or that are only noted.
-struct Actions(UnsafeCell<[Action; SIGNALS + 1]>);
+struct Actions(UnsafeCell<[KernelAction; SIGNALS + 1]>);
 
 // SAFETY: written under the lock. A handler reads an action while the program may be replacing it,
 // as it may with the kernel's: each word is read by itself.
@@ -71,11 +71,11 @@ unsafe impl Sync for Actions {}
 static ACTIONS: Actions = Actions(UnsafeCell::new([DEFAULT; SIGNALS + 1]));
 static CHANGING: Lock<()> = Lock::new(());
 
-fn action(signal: c_int) -> *mut Action {
+fn action(signal: c_int) -> *mut KernelAction {
     ACTIONS
         .0
         .get()
-        .cast::<Action>()
+        .cast::<KernelAction>()
         .wrapping_add(signal as usize)
 }
 
@@ -94,7 +94,7 @@ pub(super) fn set_action(arguments: [usize; 6]) -> Option<isize> {
     let new = match new {
         0 => None,
         _ => match memory::read::<[u64; 4]>(new) {
-            Some([handler, flags, restorer, mask]) => Some(Action {
+            Some([handler, flags, restorer, mask]) => Some(KernelAction {
                 handler: handler as usize,
                 flags,
                 restorer: restorer as usize,
@@ -109,7 +109,7 @@ pub(super) fn set_action(arguments: [usize; 6]) -> Option<isize> {
     if result != 0 {
         return Some(result);
     }
-    let Action {
+    let KernelAction {
         handler,
         flags,
         restorer,
@@ -125,7 +125,7 @@ pub(super) fn set_action(arguments: [usize; 6]) -> Option<isize> {
 
 /// Sets the program's action, if there is a new one. Returns the kernel's answer and the action
 /// before.
-fn exchange(signal: c_int, new: Option<Action>) -> (isize, Action) {
+fn exchange(signal: c_int, new: Option<KernelAction>) -> (isize, KernelAction) {
     // SAFETY: in the table; the lock is held.
     let noted = unsafe { action(signal).read() };
     if signal == GO || signal == TICK {
@@ -163,18 +163,18 @@ fn is_always_ours(signal: c_int) -> bool {
 }
 
 /// The action that the kernel gets.
-fn in_front(new: Action) -> Action {
+fn in_front(new: KernelAction) -> KernelAction {
     if matches!(new.handler, libc::SIG_DFL | libc::SIG_IGN) {
         return new;
     }
-    Action {
+    KernelAction {
         handler: ours(),
         flags: (new.flags | libc::SA_SIGINFO as u64) & !(libc::SA_RESETHAND as u32 as u64),
         ..new
     }
 }
 
-fn ask_kernel(signal: c_int, new: Option<Action>) -> (isize, Action) {
+fn ask_kernel(signal: c_int, new: Option<KernelAction>) -> (isize, KernelAction) {
     let mut before = DEFAULT;
     let new = new
         .as_ref()
@@ -247,7 +247,7 @@ extern "C-unwind" fn run(signal: c_int, information: *mut libc::siginfo_t, conte
     if let Some(adopted) = guest::adopted() {
         adopted.note_open();
         // SAFETY: as above. The kernel restores it now.
-        unsafe { mask.write(mask.read() | only(GO)) };
+        unsafe { *mask |= only(GO) };
     }
     guest.leave_closed();
 }
@@ -296,7 +296,7 @@ unsafe fn call_program(
     context: *mut c_void,
 ) {
     // SAFETY: in the table.
-    let Action {
+    let KernelAction {
         handler,
         flags,
         mask,
