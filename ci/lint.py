@@ -25,14 +25,20 @@ REACH = 6
 LAYERS = {
     "umcg-context": set(),
     "umcg-core": {"umcg-context"},
-    "umcg": {"umcg-core"},
+    # Its tests turn on a feature of its own.
+    "umcg-intercept": {"umcg-intercept"},
+    "umcg": {"umcg-core", "umcg-intercept"},
     "umcg-capi": {"umcg-core", "umcg"},
+    "umcg-preload": {"umcg-core", "umcg-intercept", "umcg"},
     "umcg-benches": {"umcg"},
-    "umcg-cli": {"umcg", "umcg-benches"},
+    "umcg-cli": {"umcg", "umcg-benches", "umcg-preload"},
 }
-# The crates that the two lowest may use besides. Model checkers come in under their own cfg only.
-LOW = {"umcg-context", "umcg-core"}
-LOW_MAY_USE = {"libc", "rustix", "cfg-if"}
+# The crates that the lowest may use besides. Model checkers come in under their own cfg only.
+LOW_MAY_USE = {
+    "umcg-context": {"libc", "rustix", "cfg-if"},
+    "umcg-core": {"libc", "rustix", "cfg-if"},
+    "umcg-intercept": {"libc", "iced-x86"},
+}
 LOW_MAY_BUILD_WITH = {"cc"}
 MODEL_CFGS = {"cfg(loom)", "cfg(shuttle)"}
 
@@ -383,10 +389,10 @@ def layers(tree):
                 yield f"{name} depends on {other}, which is not below it"
             elif (
                 other not in own
-                and name in LOW
-                and not low_may_use(other, kind, dependency["target"])
+                and name in LOW_MAY_USE
+                and not low_may_use(name, other, kind, dependency["target"])
             ):
-                allowed = ", ".join(sorted(LOW_MAY_USE))
+                allowed = ", ".join(sorted(LOW_MAY_USE[name]))
                 yield f"{name} depends on {other}, and may use only {allowed}"
 
 
@@ -429,10 +435,10 @@ def circles(tree):
                 yield f"{crate}/src: a circle of imports: {names}"
 
 
-def low_may_use(other, kind, target):
+def low_may_use(name, other, kind, target):
     if kind == "dev" or target in MODEL_CFGS:
         return True
-    return other in (LOW_MAY_BUILD_WITH if kind == "build" else LOW_MAY_USE)
+    return other in (LOW_MAY_BUILD_WITH if kind == "build" else LOW_MAY_USE[name])
 
 
 LINTS = (
@@ -476,6 +482,8 @@ EXAMPLE = "<!-- from a.rs -->\n```rust\nlet x = 1;\n\nf(x);\n```\n"
 UPWARDS = workspace(low=crate("umcg-core", 'umcg = { path = "../high" }'), high=crate("umcg"))
 DOWNWARDS = workspace(low=crate("umcg-core"), high=crate("umcg", 'umcg-core = { path = "../low" }'))
 FAT = workspace(low=crate("umcg-context", 'serde = "1"'))
+DECODER = 'iced-x86 = "1"'
+BESIDE = workspace(a=crate("umcg-core"), b=crate("umcg-intercept", 'umcg-core = { path = "../a" }'))
 
 TABLE = "| low | 1 | `b`, `c` | |\n| low | 0 | `a` | |\n"
 HOUSE = {
@@ -585,6 +593,9 @@ PLANTED = [
     (layers, DOWNWARDS, None),
     (layers, UPWARDS, "not below it"),
     (layers, FAT, "may use only"),
+    (layers, workspace(engine=crate("umcg-intercept", DECODER)), None),
+    (layers, workspace(low=crate("umcg-core", DECODER)), "may use only"),
+    (layers, BESIDE, "not below it"),
     (layers, workspace(new=crate("umcg-new")), "a new crate"),
     (rooms, HOUSE, None),
     (rooms, HOUSE | {"low/src/a.rs": "fn g() {\n    crate::b::f()\n}\n"}, "not below `a`"),

@@ -2,8 +2,7 @@
 
 use crate::heap;
 use std::sync::{Once, OnceLock};
-use umcg::intercept::Settings;
-use umcg_core::say;
+use umcg::intercept::{Settings, tell};
 
 type Read = Result<Option<Settings>, &'static str>;
 
@@ -34,19 +33,19 @@ fn begin() {
     let settings = match SETTINGS.get() {
         Some(Ok(Some(settings))) => *settings,
         Some(Err(wrong)) => {
-            return say(format_args!("run: {wrong}; the program runs natively"));
+            return tell(format_args!("run: {wrong}; the program runs natively"));
         }
         Some(Ok(None)) | None => return,
     };
     if !has_one_thread() {
-        return say(format_args!(
+        return tell(format_args!(
             "run: the program has threads already; it runs natively"
         ));
     }
     // SAFETY: called once, and the process has one thread.
     match unsafe { umcg::intercept::begin(settings) } {
         Ok(()) => heap::prepare(),
-        Err(error) => say(format_args!("run: {error}; the program runs natively")),
+        Err(error) => tell(format_args!("run: {error}; the program runs natively")),
     }
 }
 

@@ -54,6 +54,7 @@ fn settings(text: &str) -> Result<Settings, &'static str> {
                 let tick = number(value)?;
                 settings.tick = (tick != 0).then(|| Duration::from_millis(tick));
             }
+            "stats" => settings.stats = number(value)? != 0,
             "scheduler" => settings.scheduler = scheduler(value)?,
             _ => return Err("UMCG_RUN names no such setting"),
         }

@@ -30,6 +30,9 @@ pub(crate) struct Args {
     /// Milliseconds that a thread may run while others wait; 0 for no limit
     #[arg(long, value_name = "MS", default_value_t = 10)]
     tick: u32,
+    /// Print counts on standard error when the program ends
+    #[arg(long)]
+    stats: bool,
     /// The program and its arguments
     #[arg(required = true, last = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
@@ -101,10 +104,10 @@ fn prepare(command: &mut Command, args: &Args) -> Result<()> {
         Scheduler::Fifo => "fifo",
         Scheduler::Priority => "priority",
     };
-    let tick = args.tick;
+    let (tick, stats) = (args.tick, u8::from(args.stats));
     command.env(
         SETTINGS,
-        format!("servers={servers},scheduler={scheduler},tick={tick}"),
+        format!("servers={servers},scheduler={scheduler},tick={tick},stats={stats}"),
     );
     // A thread that spins for another one keeps a server from it. Each is set only where the user
     // has not.

@@ -109,6 +109,18 @@ impl Adopted {
         adopted::set_mask(self.0, mask);
     }
 
+    /// Whether the caller is away: a server runs it.
+    #[inline(always)]
+    pub fn is_away(self) -> bool {
+        !self.0.is_blocked()
+    }
+
+    /// Whether the caller is at home and closed, or away and called home by a signal.
+    #[inline(always)]
+    pub fn has_signal(self) -> bool {
+        adopted::has_signal(self.0)
+    }
+
     /// Whether a signal waits at home.
     #[inline]
     pub fn is_called(self) -> bool {

@@ -62,6 +62,7 @@ static CALLED: Lock<Link<Worker>> = Lock::new(Link::none());
 static CALLS: AtomicU32 = AtomicU32::new(0);
 
 /// Whether the worker is an adopted thread.
+#[inline(always)]
 pub(crate) fn is_adopted(worker: &Worker) -> bool {
     worker
         .home
@@ -69,6 +70,7 @@ pub(crate) fn is_adopted(worker: &Worker) -> bool {
         .is_some_and(|home| home.adoption.is_adopted())
 }
 
+#[inline(always)]
 pub(super) fn home(worker: &'static Worker) -> &'static Home {
     match &worker.home {
         Some(home) => home,
@@ -85,7 +87,7 @@ pub(crate) fn at_home() -> Option<&'static Worker> {
 }
 
 /// The caller, if it is an adopted worker, at home or away.
-#[inline]
+#[inline(always)]
 pub(crate) fn current() -> Option<&'static Worker> {
     worker_of_storage().filter(|worker| is_adopted(worker))
 }
@@ -185,6 +187,17 @@ pub(crate) fn set_mask(worker: &'static Worker, mask: u64) {
     // ORDERING(watched.1): SeqCst, as above.
     if !worker.is_blocked() && wanted(home) & !home.adoption.watched.load(SeqCst) != 0 {
         wake(worker.node.tid());
+    }
+}
+
+/// Whether the worker, which is the caller, is at home and closed, or away and called home.
+#[inline(always)]
+pub(crate) fn has_signal(worker: &'static Worker) -> bool {
+    let adoption = &home(worker).adoption;
+    if worker.is_blocked() {
+        adoption.is_closed.load(Relaxed)
+    } else {
+        adoption.is_called.load(Relaxed)
     }
 }
 

@@ -4,6 +4,7 @@
 use super::class::User;
 use super::guest::{self, Guest};
 use super::stage::{CUT, HANDLED, REST, Stage, answered};
+use super::stats::Counted;
 use super::{outsider, run, state};
 use crate::futex::kernel::{self, Outcome, Rest};
 use crate::rt::wait::cut;
@@ -15,9 +16,17 @@ const EINTR: isize = -(libc::EINTR as isize);
 /// In the operation of futex(2).
 const COMMAND: usize = 127;
 
+/// Whether this is futex(2) for a private word.
+#[inline(always)]
+pub(super) fn is_private(call: &Call) -> bool {
+    const PRIVATE: usize = libc::FUTEX_PRIVATE_FLAG as usize;
+    call.number as libc::c_long == libc::SYS_futex && call.arguments[1] & PRIVATE != 0
+}
+
 pub(super) fn begin(guest: &'static Guest, call: &mut Call, which: User) -> Stage {
     let is_waitv = which == User::FutexWaitv;
     if !is_waitv && !waits(call.arguments[1]) {
+        guest.counts.count(Counted::Wake);
         // SAFETY: the arguments of a system call.
         let outcome = unsafe { kernel::futex(call.arguments) };
         outsider::wake_too(call.arguments);
@@ -26,6 +35,7 @@ pub(super) fn begin(guest: &'static Guest, call: &mut Call, which: User) -> Stag
         }
         return settle(guest, call, outcome);
     }
+    guest.counts.count(Counted::Wait);
     if !run::is_begun() {
         // The only guest waits for its own handlers alone.
         return Stage::Home;

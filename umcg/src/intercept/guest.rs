@@ -18,7 +18,8 @@
 //! - G2: a guest that leaves first stores that it is outside and then looks whether it is closed:
 //!   then it enters again and opens. So no signal is forgotten.
 
-use crate::rt::engine::{guest, server};
+use super::stats::Counts;
+use crate::rt::engine::guest;
 use crate::rt::task::Task;
 use crate::rt::wait::cut;
 use std::ptr::{from_ref, null_mut};
@@ -44,6 +45,9 @@ pub(super) struct Guest {
     /// How many of the program's handlers have run, and how many of them without SA_RESTART.
     pub(super) handled: AtomicU32,
     pub(super) cut: AtomicU32,
+    pub(super) counts: Counts,
+    /// The next of all states.
+    next_of_all: AtomicPtr<Guest>,
     /// How many times it has woken others.
     wakes: AtomicU32,
     /// The descriptor that it waits with as a thread, if it cannot be adopted; else null.
@@ -70,7 +74,7 @@ impl Guest {
         };
         // SAFETY: as above.
         let guest = unsafe { spare.as_ref() }.unwrap_or_else(|| {
-            Box::leak(Box::new(Guest {
+            enlist(Box::leak(Box::new(Guest {
                 head: GuestHead::default(),
                 is_closed: AtomicBool::new(false),
                 mask: AtomicU64::new(0),
@@ -78,10 +82,12 @@ impl Guest {
                 tid: AtomicU32::new(0),
                 handled: AtomicU32::new(0),
                 cut: AtomicU32::new(0),
+                counts: Counts::default(),
+                next_of_all: AtomicPtr::new(null_mut()),
                 wakes: AtomicU32::new(0),
                 thread: AtomicPtr::new(null_mut()),
                 next: AtomicPtr::new(null_mut()),
-            }))
+            })))
         });
         guest.head.is_inside.store(false, Relaxed);
         guest.is_closed.store(false, Relaxed);
@@ -113,8 +119,7 @@ impl Guest {
     #[inline(always)]
     pub(super) fn current() -> Option<&'static Guest> {
         // SAFETY: null, or a state, which is never freed.
-        let guest = unsafe { local::guest().cast::<Guest>().as_ref() }?;
-        (!IS_ASIDE.load(Relaxed)).then_some(guest)
+        unsafe { local::guest().cast::<Guest>().as_ref() }
     }
 
     /// The calling thread is about to end, and is a guest no more.
@@ -161,8 +166,7 @@ impl Guest {
     #[inline(always)]
     pub(super) fn has_signal(&self) -> bool {
         match adopted() {
-            Some(adopted) if is_away() => adopted.is_called(),
-            Some(adopted) => adopted.is_closed(),
+            Some(adopted) => adopted.has_signal(),
             None => self.is_closed.load(Relaxed),
         }
     }
@@ -250,6 +254,31 @@ impl Guest {
     }
 }
 
+/// All states that exist.
+static ALL: AtomicPtr<Guest> = AtomicPtr::new(null_mut());
+
+fn enlist(guest: &'static Guest) -> &'static Guest {
+    let new = from_ref(guest).cast_mut();
+    let put_first = |first: *mut Guest| {
+        guest.next_of_all.store(first, Relaxed);
+        Some(new)
+    };
+    // ORDERING(guests.1): Release, pairs with guests.2: the state is seen whole.
+    let _ = ALL.fetch_update(Release, Relaxed, put_first);
+    guest
+}
+
+/// Calls `f` with the counts of each state.
+pub(super) fn each_counts(f: &mut dyn FnMut(&Counts)) {
+    // ORDERING(guests.2): Acquire, pairs with guests.1.
+    let mut next = ALL.load(Acquire);
+    // SAFETY: null, or a state, which is never freed.
+    while let Some(guest) = unsafe { next.as_ref() } {
+        f(&guest.counts);
+        next = guest.next_of_all.load(Relaxed);
+    }
+}
+
 /// The calling guest as an adopted worker, at home or away.
 #[inline(always)]
 pub(super) fn adopted() -> Option<Adopted> {
@@ -259,7 +288,7 @@ pub(super) fn adopted() -> Option<Adopted> {
 /// Whether a server runs the calling guest.
 #[inline(always)]
 pub(super) fn is_away() -> bool {
-    server::running().is_some()
+    adopted().is_some_and(Adopted::is_away)
 }
 
 /// Whether the process is a child of a fork.
@@ -270,4 +299,6 @@ pub(super) fn is_aside() -> bool {
 /// The process is a child of a fork from now on.
 pub(super) fn stand_aside() {
     IS_ASIDE.store(true, Relaxed);
+    // The only thread.
+    local::set_guest(null_mut());
 }

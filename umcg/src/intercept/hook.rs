@@ -20,6 +20,7 @@
 use super::class::{self, Class, User};
 use super::guest::{self, Guest};
 use super::stage::{DONE, IS_OWN, MASK, REPLACED, RESULT, Stage, answered, keep, restore};
+use super::stats::Counted;
 use super::{code, futex, outsider, signal, sleep, state, thread, trial};
 use crate::rt;
 use crate::rt::engine::guest as engine;
@@ -61,11 +62,15 @@ fn pass(call: &mut Call) -> Next {
 
 fn begin(guest: &'static Guest, call: &mut Call) -> Stage {
     code::look();
+    // Nearly all calls that are worth a word.
+    if futex::is_private(call) {
+        return futex::begin(guest, call, User::Futex);
+    }
     match class::of(call.number, &call.arguments) {
         Class::Pass => Stage::Native,
         Class::Watch(watched) => code::begin(call, watched),
         Class::User(answer) => answer_call(guest, call, answer),
-        Class::Try(which) => trial::begin(call, which),
+        Class::Try(which) => trial::begin(guest, call, which),
         Class::Home | Class::Change(_) => Stage::Home,
         Class::Thread(_) => thread::begin(guest, call),
         Class::Bare => Stage::Tail,
@@ -76,7 +81,7 @@ fn answer_call(guest: &'static Guest, call: &mut Call, answer: User) -> Stage {
     match answer {
         User::Futex | User::FutexWaitv => futex::begin(guest, call, answer),
         User::Sleep => sleep::begin(guest, call),
-        User::Yield => give_way(),
+        User::Yield => give_way(guest),
         User::Tid => tell_tid(call),
         User::Mask => answered(call, signal::set_mask(call.arguments)),
         User::Action => answered(call, signal::set_action(call.arguments)),
@@ -86,8 +91,14 @@ fn answer_call(guest: &'static Guest, call: &mut Call, answer: User) -> Stage {
     }
 }
 
-fn give_way() -> Stage {
+fn go_home(guest: &Guest) {
+    guest.counts.count(Counted::Home);
+    state::preserved(engine::go_home);
+}
+
+fn give_way(guest: &Guest) -> Stage {
     if guest::is_away() {
+        guest.counts.count(Counted::Pause);
         state::preserved(rt::yield_now);
     }
     Stage::Native
@@ -126,14 +137,13 @@ fn take_answer(call: &mut Call) -> Stage {
 /// Carries the stage out, or gives the stub a call to make first.
 fn carry_out(guest: &'static Guest, call: &mut Call, mut stage: Stage) -> Next {
     loop {
-        if stage.is_at_home() && guest::is_away() {
-            state::preserved(engine::go_home);
-        }
-        if guest.has_signal() {
+        if stage.is_at_home() {
             if guest::is_away() {
-                state::preserved(engine::go_home);
+                go_home(guest);
             }
-            return open(guest, call, stage);
+            if guest.has_signal() {
+                return open(guest, call, stage);
+            }
         }
         match stage {
             Stage::Wait => stage = futex::go_on(guest, call),
@@ -152,6 +162,10 @@ fn carry_out(guest: &'static Guest, call: &mut Call, mut stage: Stage) -> Next {
                 if let Some(next) = leave(guest, call, stage) {
                     return next;
                 }
+                if guest::is_away() {
+                    go_home(guest);
+                }
+                return open(guest, call, stage);
             }
         }
     }

@@ -20,6 +20,7 @@
 //! | `descriptor` | descriptors of the library's own |
 //! | `outsider` | private words and threads that are no guests |
 //! | `memory` | memory that a guest names |
+//! | `stats` | counts of what guests did |
 //! | `state` | registers that a call preserves and a switch does not |
 //!
 //! Protocol and argument: docs/protocols/run.md.
@@ -37,6 +38,7 @@ mod signal;
 mod sleep;
 mod stage;
 mod state;
+mod stats;
 mod thread;
 mod trial;
 
@@ -46,6 +48,15 @@ pub use umcg_intercept::Error;
 use guest::Guest;
 use umcg_core::fork;
 use umcg_intercept::{Config, install};
+
+/// Writes `umcg: …` on standard error, by one call that is no guest's.
+pub fn tell(text: std::fmt::Arguments<'_>) {
+    let line = format!("umcg: {text}\n");
+    let at = line.as_ptr().expose_provenance();
+    let arguments = [libc::STDERR_FILENO as usize, at, line.len(), 0, 0, 0];
+    // SAFETY: the bytes are the line's.
+    unsafe { umcg_core::call(libc::SYS_write, arguments) };
+}
 
 /// Leads the system calls of the process to this layer. The caller is a guest from here on, and so
 /// are all threads that guests make.
@@ -60,6 +71,9 @@ pub unsafe fn begin(settings: Settings) -> Result<(), Error> {
         return Err(Error::Unsupported);
     }
     run::set(settings);
+    if settings.stats {
+        stats::want();
+    }
     let config = Config {
         hook: hook::hook,
         is_hooked: &class::HOOKED,

@@ -11,7 +11,7 @@
 //!   which finds them in [`POSTED`]. A waiter that is woken for both takes no harm, as it looks at
 //!   its word.
 
-use std::sync::atomic::{AtomicUsize, Ordering::*, fence};
+use std::sync::atomic::{AtomicUsize, Ordering::*};
 use umcg_core::call as make;
 use umcg_core::raw;
 use umcg_intercept::{Call, Next};
@@ -86,8 +86,8 @@ pub(super) fn take_posted(wake: impl Fn(usize)) {
 
 /// A guest has changed the word and woken it in the table: wakes outsiders, too.
 pub(super) fn wake_too(arguments: [usize; 6]) {
-    // ORDERING(outsider.2): SeqCst, pairs with outsider.1.
-    fence(SeqCst);
+    // ORDERING(outsider.2): pairs with outsider.1. The table's wake has passed a full fence, or a
+    // locked operation, since the guest's change of the word.
     if WAITING.load(Relaxed) != 0 {
         let [word, _, count, ..] = arguments;
         let operation = libc::FUTEX_WAKE as usize | PRIVATE;

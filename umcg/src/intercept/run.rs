@@ -35,6 +35,8 @@ pub struct Settings {
     pub scheduler: SchedulerKind,
     /// How long a worker may run while others wait; None for no limit.
     pub tick: Option<Duration>,
+    /// Whether to print counts when the process ends.
+    pub stats: bool,
 }
 
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
@@ -109,6 +111,13 @@ fn carry() {
         let servers = shared.servers.iter().filter_map(|server| server.server());
         servers.filter(runs).for_each(raw::Server::preempt);
     }
+}
+
+/// How many times a worker has begun to run on a server.
+pub(super) fn turns() -> u64 {
+    let servers = runtime().map_or(&[][..], |shared| &shared.servers);
+    let servers = servers.iter().filter_map(|server| server.server());
+    servers.map(raw::Server::turns).sum()
 }
 
 /// Makes the calling guest a worker, if it is none yet. False if that is impossible.

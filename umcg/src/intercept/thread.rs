@@ -5,6 +5,7 @@
 
 use super::guest::{self, Guest};
 use super::stage::Stage;
+use super::stats::{self, Counted};
 use super::{memory, run, signal};
 use crate::rt::engine::guest as engine;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -76,7 +77,10 @@ pub(super) fn returns_elsewhere(call: &Call) -> bool {
 pub(super) fn begin(_guest: &'static Guest, call: &Call) -> Stage {
     match call.number as libc::c_long {
         libc::SYS_exit => Stage::Exit,
-        libc::SYS_exit_group => Stage::Native,
+        libc::SYS_exit_group => {
+            stats::print();
+            Stage::Native
+        }
         libc::SYS_execve | libc::SYS_execveat => Stage::Exec,
         _ => match Clone::of(call) {
             Some(clone) if clone.is_elsewhere() => Stage::Tail,
@@ -92,6 +96,7 @@ pub(super) fn before_tail(guest: &'static Guest, call: &Call) {
     if clone.flags & THREAD != 0 {
         if clone.flags & SETS_STORAGE != 0 {
             run::prepare();
+            guest.counts.count(Counted::Thread);
             // SAFETY: the storage of a thread that does not run yet.
             unsafe { Guest::make().begin_with(clone.storage as usize) };
         }

@@ -7,8 +7,9 @@
 //!   or taken back, and the call made again at home.
 
 use super::class::Trial;
-use super::guest;
+use super::guest::{self, Guest};
 use super::stage::{DONE, Stage, answered};
+use super::stats::Counted;
 use std::ptr::from_ref;
 use umcg_core::call as make;
 use umcg_intercept::Call;
@@ -16,12 +17,15 @@ use umcg_intercept::Call;
 const EAGAIN: isize = -(libc::EAGAIN as isize);
 const EPIPE: isize = -(libc::EPIPE as isize);
 
-pub(super) fn begin(call: &mut Call, trial: Trial) -> Stage {
+pub(super) fn begin(guest: &Guest, call: &mut Call, trial: Trial) -> Stage {
     if !guest::is_away() {
         return Stage::Home;
     }
     match attempt(call, trial) {
-        Some(result) => answered(call, Some(result)),
+        Some(result) => {
+            guest.counts.count(Counted::InPlace);
+            answered(call, Some(result))
+        }
         None if call.notes[DONE] > 0 => Stage::Rest,
         None => Stage::Home,
     }
