@@ -7,9 +7,11 @@ use super::idle::state;
 use super::thread::{self, Reservation};
 use super::worker::{Carrier, Worker};
 use super::{Owner, set_role};
+use crate::base::call::call;
 use crate::os::signal;
 use rustix::io::Errno;
-use std::sync::atomic::Ordering::Relaxed;
+use std::ptr::from_ref;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 /// Makes the calling pthread an adopted worker, at home and open. Its flow goes on as before.
 pub(crate) fn adopt(
@@ -17,7 +19,7 @@ pub(crate) fn adopt(
     group: &'static Group,
     id: u64,
 ) -> Result<&'static Worker, Errno> {
-    if thread::carrier() != Carrier::Moving {
+    if thread::carrier() != Carrier::Moving || !can_wait_for_signals() {
         return Err(Errno::NOSYS);
     }
     // The C library is not asked where the stack is: the caller may hold a lock of it.
@@ -38,4 +40,30 @@ pub(crate) fn end(worker: &'static Worker) {
     home(worker).adoption.is_adopted.store(false, Relaxed);
     worker.node.set_state(state::GONE);
     thread::retire(worker);
+}
+
+/// Whether a home thread can wait as it does: a filter of system calls may forbid that.
+fn can_wait_for_signals() -> bool {
+    /// 0 not asked yet, 1 yes, 2 no.
+    static ANSWER: AtomicU8 = AtomicU8::new(0);
+    if ANSWER.load(Relaxed) == 0 {
+        ANSWER.store(if is_wait_allowed() { 1 } else { 2 }, Relaxed);
+    }
+    ANSWER.load(Relaxed) == 1
+}
+
+fn is_wait_allowed() -> bool {
+    const EAGAIN: isize = -(libc::EAGAIN as isize);
+    let (signals, now) = (signal::only(GO), [0u64; 2]);
+    let arguments = [
+        from_ref(&signals).expose_provenance(),
+        0,
+        from_ref(&now).expose_provenance(),
+        size_of::<u64>(),
+        0,
+        0,
+    ];
+    // SAFETY: a set of signals and a time, which has passed.
+    let result = unsafe { call(libc::SYS_rt_sigtimedwait, arguments) };
+    result == EAGAIN || result == GO as isize
 }

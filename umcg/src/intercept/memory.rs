@@ -48,19 +48,19 @@ pub(super) fn read<T: KernelData>(from: usize) -> Option<T> {
 
 /// Stores a value. Returns false if not all of it could be stored.
 pub(super) fn write<T: KernelData>(to: usize, value: T) -> bool {
-    if size_of::<T>() == size_of::<u64>() && to % size_of::<u64>() == 0 {
-        let to = with_exposed_provenance_mut::<u64>(to);
-        // SAFETY: the value has 8 bytes, and any bits are a number.
-        let word = unsafe { from_ref(&value).cast::<u64>().read_unaligned() };
-        // SAFETY: the guest gave the address for the result.
-        return unsafe { guarded::store(to, word) };
+    const WORD: usize = size_of::<u64>();
+    if to % WORD != 0 || size_of::<T>() % WORD != 0 {
+        let from = from_ref(&value).expose_provenance();
+        return copy(libc::SYS_process_vm_writev, from, to, size_of::<T>());
     }
-    copy(
-        libc::SYS_process_vm_writev,
-        from_ref(&value).expose_provenance(),
-        to,
-        size_of::<T>(),
-    )
+    (0..size_of::<T>() / WORD).all(|index| {
+        let from = from_ref(&value).cast::<u64>().wrapping_add(index);
+        // SAFETY: within the value, in which any bits are a number.
+        let word = unsafe { from.read_unaligned() };
+        let to = with_exposed_provenance_mut::<u64>(to.wrapping_add(index * WORD));
+        // SAFETY: the guest gave the address for the result.
+        unsafe { guarded::store(to, word) }
+    })
 }
 
 /// Copies by the kernel: between `own`, which is the library's, and `guest`.
