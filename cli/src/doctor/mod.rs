@@ -2,6 +2,7 @@
 //! missing.
 
 mod probe;
+mod run;
 mod runtime;
 
 use crate::output;
@@ -68,6 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn all() -> Vec<Finding> {
     let mut all = probe::all();
     all.extend(runtime::all());
+    all.extend(run::all());
     all
 }
 

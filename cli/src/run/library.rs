@@ -8,7 +8,7 @@ const NAME: &str = "libumcg_preload.so";
 
 /// The library: in the folder of the command, where a build leaves it, or where an installation
 /// has it.
-pub(super) fn find() -> Result<PathBuf> {
+pub(crate) fn find() -> Result<PathBuf> {
     let command = env::current_exe().context("cannot find the command's own file")?;
     let folder = command.parent().unwrap_or(Path::new("/"));
     let places = ["", "deps", "../lib/umcg", "../lib", "../deps"];

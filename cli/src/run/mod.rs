@@ -4,7 +4,7 @@
 //! and the exit status are the program's. The library of the package `umcg-preload` does the rest.
 //! A program that cannot be helped runs natively, after one line that says why.
 
-mod library;
+pub(crate) mod library;
 mod program;
 
 use anyhow::{Context, Result, bail};
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// Why a program cannot be helped.
-fn obstacle(name: &OsStr) -> Option<String> {
+pub(crate) fn obstacle(name: &OsStr) -> Option<String> {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
         return Some("`umcg run` is for Linux on x86-64".to_owned());
     }

@@ -96,24 +96,27 @@ static void requeues(void)
     finish();
 }
 
-/* Sets the other word, and wakes there only if its old value compares. */
+/* Changes the second word, and wakes there too if its old value compares. While threads wait for it,
+ * the change leaves it as it is. */
 static void wake_op(void)
 {
     uint32_t add = (uint32_t)FUTEX_OP(FUTEX_OP_ADD, 7, FUTEX_OP_CMP_GT, 0);
+    uint32_t if_greater = (uint32_t)FUTEX_OP(FUTEX_OP_ADD, 0, FUTEX_OP_CMP_GT, 0);
+    uint32_t if_equal = (uint32_t)FUTEX_OP(FUTEX_OP_ADD, 0, FUTEX_OP_CMP_EQ, 0);
     long woken = 0;
 
-    begin();
-    other = 0;
     MUST(futex(&other, FUTEX_WAKE_OP, 100, 100, &word, add) == 0 && word == 7);
+    word = 0;
+    begin();
+    MUST(futex(&other, FUTEX_WAKE_OP, 100, 100, &word, if_greater) == 0);
     while (woken < WAITERS) {
-        long now = futex(&other, FUTEX_WAKE_OP, 100, 100, &word, add);
+        long now = futex(&other, FUTEX_WAKE_OP, 100, 3, &word, if_equal);
 
-        MUST(now >= 0);
+        MUST(now >= 0 && now <= 3);
         woken += now;
         usleep(100);
     }
     finish();
-    word = 0;
 }
 
 static void limits_and_errors(void)
