@@ -234,14 +234,22 @@ pub(crate) const TESTED: &[Row] = &[
 ];
 
 /// Calls without which the C library ends the process, or without which a program cannot be told
-/// from one that goes on; and calls that fail by themselves.
+/// from one that goes on; calls that fail by themselves; and calls that only `umcg run` makes, of
+/// which the workload has none.
 pub(crate) const UNTESTED: &[&str] = &[
     "clock_gettime",
     "clock_nanosleep",
     "close",
+    "close_range",
     "futex",
     "getpid",
+    "prlimit64",
+    "process_vm_readv",
+    "process_vm_writev",
+    "pwritev2",
     "rseq",
+    "rt_sigqueueinfo",
+    "rt_sigtimedwait",
     "sched_yield",
     "waitid",
 ];
@@ -264,6 +272,7 @@ pub(crate) const NAMES: &[(&str, &[&str])] = &[
     ("futex::wait_bitset", &["futex"]),
     ("futex::waitv", &["futex_waitv"]),
     ("futex::wake", &["futex"]),
+    ("getrlimit", &["prlimit64"]),
     ("getpriority_process", &["getpriority"]),
     ("ioctl_fionbio", &["ioctl"]),
     ("nanosleep", &["clock_nanosleep"]),
@@ -281,6 +290,7 @@ pub(crate) const NAMES: &[(&str, &[&str])] = &[
     ("set_socket_reuseaddr", &["setsockopt"]),
     ("setpriority_process", &["setpriority"]),
     ("sigaction", &["rt_sigaction"]),
+    ("wake_op", &["futex"]),
     ("socket_error", &["getsockopt"]),
     ("socket_with", &["socket"]),
     // Of std, and of the crate for io_uring.
@@ -294,13 +304,20 @@ pub(crate) const NAMES: &[(&str, &[&str])] = &[
     ("submit_and_wait", &["io_uring_enter"]),
 ];
 
-/// Names that become no call, or one of the loader's when the program starts.
+/// Names that become no call, or one of the loader's when the program starts; and numbers of calls
+/// that programs under `umcg run` make, and the library only knows.
 pub(crate) const NO_CALLS: &[&str] = &[
     "__errno_location",
+    "clone",
     "dl_iterate_phdr",
     "dlinfo",
     "dlopen",
     "dlsym",
+    "execve",
+    "execveat",
+    "exit",
+    "exit_group",
+    "fork",
     "free",
     "from",
     "getauxval",
@@ -312,4 +329,5 @@ pub(crate) const NO_CALLS: &[&str] = &[
     "syscall",
     "sysconf",
     "uselocale",
+    "vfork",
 ];
