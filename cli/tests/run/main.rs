@@ -1,10 +1,10 @@
 //! Unmodified programs under `umcg run`: each ends, and prints, as it does natively.
 //!
 //! `programs/` holds ordinary programs in C, C++, Rust, Python and shell. Each checks itself,
-//! prints the same in every run, and takes less than half a second natively. The runner compiles each of
-//! them once, runs it natively and with one, two and four servers, and compares standard output and
-//! the way in which it ended. A run that takes too long is ended together with all processes that
-//! it started, and the state of their threads is part of the failure.
+//! prints the same in every run, and takes less than half a second natively. The runner compiles
+//! each of them once, runs it natively and with one, two and four servers, and compares standard
+//! output and the way in which it ended. A run that takes too long is ended together with all
+//! processes that it started, and the state of their threads is part of the failure.
 //!
 //! | variable | meaning |
 //! |---|---|

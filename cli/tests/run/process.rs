@@ -43,7 +43,7 @@ pub(crate) fn run(
         .stderr(File::create(&errors).unwrap())
         .process_group(0)
         .spawn()
-        .unwrap_or_else(|error| panic!("{}: {error}", command[0].display()));
+        .unwrap_or_else(|error| panic!("{:?}: {error}", command[0]));
     let end = wait(&mut child, began, limit);
     let took = began.elapsed();
     let left = if end.is_ok() {

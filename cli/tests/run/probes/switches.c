@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Prints how many times threads gave up their CPU during a thousand round trips between two threads:
- * at least a thousand times natively, hardly ever where threads are switched in user mode. */
+/* Prints how many times threads gave up their CPU during a thousand round trips between two of
+ * them: at least a thousand times natively, hardly ever where they are switched in user mode. */
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The flags of sigaction: calls that are begun again after a handler, and calls that end with EINTR;
- * nested and one-time handlers, stacks, children. Each call is made in a thread. */
+/* The flags of sigaction: calls that are begun again after a handler, and calls that end with
+ * EINTR; nested and one-time handlers, stacks, children. Each call is made in a thread. */
 #include "check.h"
 #include <poll.h>
 #include <sys/epoll.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Faults that are handled: a jump out of the handler in several threads at once, a handler that
- * maps the missing page, division by zero, illegal instructions; on ordinary and on alternate stacks. */
+ * maps the missing page, division by zero, illegal instructions; on ordinary and on alternate
+ * stacks. */
 #include "check.h"
 #include <setjmp.h>
 

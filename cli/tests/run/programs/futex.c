@@ -96,8 +96,8 @@ static void requeues(void)
     finish();
 }
 
-/* Changes the second word, and wakes there too if its old value compares. While threads wait for it,
- * the change leaves it as it is. */
+/* Changes the second word, and wakes there too if its old value compares. While threads wait for
+ * it, the change leaves it as it is. */
 static void wake_op(void)
 {
     uint32_t add = (uint32_t)FUTEX_OP(FUTEX_OP_ADD, 7, FUTEX_OP_CMP_GT, 0);
