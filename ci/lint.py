@@ -25,11 +25,12 @@ REACH = 6
 LAYERS = {
     "umcg-context": set(),
     "umcg-core": {"umcg-context"},
-    # Its tests turn on a feature of its own.
-    "umcg-intercept": {"umcg-intercept"},
+    "umcg-memory": set(),
+    # Its tests hook with it.
+    "umcg-intercept": {"umcg-memory"},
     "umcg": {"umcg-core", "umcg-intercept"},
     "umcg-capi": {"umcg-core", "umcg"},
-    "umcg-preload": {"umcg-core", "umcg-intercept", "umcg"},
+    "umcg-preload": {"umcg-core", "umcg-memory", "umcg"},
     "umcg-benches": {"umcg"},
     "umcg-cli": {"umcg", "umcg-benches", "umcg-preload"},
 }
@@ -38,6 +39,7 @@ LOW_MAY_USE = {
     "umcg-context": {"libc", "rustix", "cfg-if"},
     "umcg-core": {"libc", "rustix", "cfg-if"},
     "umcg-intercept": {"libc", "iced-x86"},
+    "umcg-memory": set(),
 }
 LOW_MAY_BUILD_WITH = {"cc"}
 MODEL_CFGS = {"cfg(loom)", "cfg(shuttle)"}

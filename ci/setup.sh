@@ -23,6 +23,8 @@ cc gcc
 c++ g++
 ld binutils
 python3 python3
+make make
+xz xz-utils
 pkg-config pkg-config
 strace strace
 pkill procps

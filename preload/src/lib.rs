@@ -20,6 +20,7 @@ mod symbols;
 
 use settings::Environment;
 use std::ffi::{c_char, c_int};
+use umcg_memory as _;
 
 /// Called by the dynamic linker.
 #[used]

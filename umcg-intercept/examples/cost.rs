@@ -3,6 +3,9 @@
 //!     cargo run --release -p umcg-intercept --example cost
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use umcg_memory as _;
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod cost {
     use core::arch::asm;
     use std::hint::black_box;

@@ -4,6 +4,9 @@
 //! `none` (nothing is hooked, but all sites are patched), and `PASS_REPORT` names a file that the
 //! report is appended to at the end.
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use umcg_memory as _;
+
 /// Memory for the hook. The C library's allocator may itself be making the call.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod heap {

@@ -3,6 +3,9 @@
 //! The numbers from 500 on are no calls of any kernel: a site that is not patched gets `ENOSYS`.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use umcg_memory as _;
+
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::OnceLock;

@@ -1,6 +1,9 @@
 //! The net catches what could not be patched.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use umcg_memory as _;
+
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use umcg_intercept::{Call, Config, Next, raw_syscall};

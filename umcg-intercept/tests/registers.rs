@@ -1,6 +1,9 @@
 //! A hooked call changes the registers that the kernel changes, and no others.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use umcg_memory as _;
+
 use core::arch::global_asm;
 use umcg_intercept::{Call, Config, Next};
 

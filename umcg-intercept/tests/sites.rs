@@ -1,6 +1,9 @@
 //! Decoding finds the sites that a disassembler finds, and nearly all are patched.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use umcg_memory as _;
+
 use std::ffi::CString;
 use std::process::Command;
 use umcg_intercept::{Call, Config, Next};

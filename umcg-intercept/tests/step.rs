@@ -1,6 +1,9 @@
 //! A handler sees a call in progress as if it were made at its site.
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use umcg_memory as _;
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod step {
     use core::arch::global_asm;
     use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering::Relaxed};

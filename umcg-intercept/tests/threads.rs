@@ -1,6 +1,9 @@
 //! The hook is installed while threads make calls all the time.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use umcg_memory as _;
+
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::io::{Read, Write};
 use umcg_intercept::{Call, Config, Next};

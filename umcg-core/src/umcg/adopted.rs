@@ -48,9 +48,13 @@ use std::mem::MaybeUninit;
 use std::ptr::{from_ref, null_mut};
 use std::sync::atomic::Ordering::*;
 use umcg_context::lock::Lock;
+use umcg_context::way::nap;
 
 /// The signal by which glibc changes credentials in all threads. Its handler runs in any state.
 const SIGSETXID: c_int = 33;
+
+/// How many nanoseconds a home thread pauses between two looks where it cannot wait.
+const PAUSE: u32 = 1_000_000;
 
 /// Called by the loop at home, on its stack, with the worker's storage. So it touches no
 /// thread-local storage. True if it has given away the right to run the worker.
@@ -236,6 +240,9 @@ fn await_go(worker: &'static Worker, home: &'static Home) {
         let signal = wait_for_signal(signals | signal::only(GO), &mut information);
         if signal > 0 && signal != GO {
             take(worker, home, signal, &information);
+        } else if !matches!(-signal, libc::EAGAIN | libc::EINTR) && signal < 0 {
+            // Forbidden since the worker was adopted: signals wait until it comes home.
+            nap(PAUSE);
         }
     }
 }

@@ -169,7 +169,6 @@ fn is_over(tick: &Tick, turn: u64, signal: &libc::siginfo_t) -> bool {
 extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes a siginfo_t.
     let information = unsafe { &*information };
-    let code = information.si_code;
     // A tick that interrupts this one must not move it.
     let held = local::holds() != 0 || is_apart() || guest::is_inside();
     let _stay = guest::GuestStay::begin();
@@ -186,7 +185,7 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
         Role::Server(server) => {
             server.tick.asked.store(false, Relaxed);
             // A signal of the program's own counts as a handler that ran.
-            let is_ours = code == libc::SI_TIMER || code == libc::SI_TKILL;
+            let is_ours = matches!(information.si_code, libc::SI_TIMER | libc::SI_TKILL);
             return if is_ours {
                 server.tick.interrupted.store(true, Relaxed)
             };

@@ -8,8 +8,6 @@ pub(crate) mod entries;
 pub(crate) mod extended;
 pub(crate) mod image;
 pub(crate) mod maps;
-#[cfg(feature = "mem")]
-pub(crate) mod mem;
 pub(crate) mod net;
 pub(crate) mod patch;
 pub(crate) mod raw;

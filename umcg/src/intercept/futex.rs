@@ -4,7 +4,7 @@
 use super::class::User;
 use super::guest::{self, Guest};
 use super::stage::{CUT, HANDLED, REST, Stage, answered};
-use super::stats::Counted;
+use super::stats::CountKind;
 use super::{outsider, run, state};
 use crate::futex::kernel::{self, Outcome, Rest};
 use crate::rt::wait::cut;
@@ -26,7 +26,7 @@ pub(super) fn is_private(call: &Call) -> bool {
 pub(super) fn begin(guest: &'static Guest, call: &mut Call, which: User) -> Stage {
     let is_waitv = which == User::FutexWaitv;
     if !is_waitv && !waits(call.arguments[1]) {
-        guest.counts.count(Counted::Wake);
+        guest.counts.count(CountKind::Wake);
         // SAFETY: the arguments of a system call.
         let outcome = unsafe { kernel::futex(call.arguments) };
         outsider::wake_too(call.arguments);
@@ -35,7 +35,7 @@ pub(super) fn begin(guest: &'static Guest, call: &mut Call, which: User) -> Stag
         }
         return settle(guest, call, outcome);
     }
-    guest.counts.count(Counted::Wait);
+    guest.counts.count(CountKind::Wait);
     if !run::is_begun() {
         // The only guest waits for its own handlers alone.
         return Stage::Home;

@@ -20,7 +20,7 @@
 use super::class::{self, Class, User};
 use super::guest::{self, Guest};
 use super::stage::{DONE, IS_OWN, MASK, REPLACED, RESULT, Stage, answered, keep, restore};
-use super::stats::Counted;
+use super::stats::CountKind;
 use super::{code, futex, outsider, signal, sleep, state, thread, trial};
 use crate::rt;
 use crate::rt::engine::guest as engine;
@@ -92,13 +92,13 @@ fn answer_call(guest: &'static Guest, call: &mut Call, answer: User) -> Stage {
 }
 
 fn go_home(guest: &Guest) {
-    guest.counts.count(Counted::Home);
+    guest.counts.count(CountKind::Home);
     state::preserved(engine::go_home);
 }
 
 fn give_way(guest: &Guest) -> Stage {
     if guest::is_away() {
-        guest.counts.count(Counted::Pause);
+        guest.counts.count(CountKind::Pause);
         state::preserved(rt::yield_now);
     }
     Stage::Native

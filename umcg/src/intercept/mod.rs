@@ -20,7 +20,7 @@
 //! | `descriptor` | descriptors of the library's own |
 //! | `outsider` | private words and threads that are no guests |
 //! | `memory` | memory that a guest names |
-//! | `stats` | counts of what guests did |
+//! | `stats`, `report` | counts, and what `--stats` prints of them |
 //! | `state` | registers that a call preserves and a switch does not |
 //!
 //! Protocol and argument: docs/protocols/run.md.
@@ -33,6 +33,7 @@ mod guest;
 mod hook;
 mod memory;
 mod outsider;
+mod report;
 mod run;
 mod signal;
 mod sleep;
@@ -72,7 +73,7 @@ pub unsafe fn begin(settings: Settings) -> Result<(), Error> {
     }
     run::set(settings);
     if settings.stats {
-        stats::want();
+        report::want();
     }
     let config = Config {
         hook: hook::hook,

@@ -87,10 +87,11 @@ fn begin() -> Option<Runtime> {
     Some(runtime)
 }
 
-/// The driver's descriptors stand from here on: near the process's limit.
+/// The driver's descriptors stand from here on: near the process's limit, if that is low.
 fn lowest_descriptor() -> i32 {
     const BELOW_LIMIT: u64 = 32;
-    const MOST: u64 = 1 << 20;
+    /// A fork copies the table of descriptors as far as it is used.
+    const MOST: u64 = 1024;
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(MOST);
     limit.min(MOST).saturating_sub(BELOW_LIMIT).max(3) as i32
 }

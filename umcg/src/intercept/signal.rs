@@ -186,8 +186,8 @@ fn ask_kernel(signal: c_int, new: Option<KernelAction>) -> (isize, KernelAction)
     (result, before)
 }
 
-/// Puts ours in front of the handlers that the program has installed so far. For faults ours comes in
-/// any case, and the library's own handler in front of that. Called once.
+/// Puts ours in front of the handlers that the program has installed so far. For faults ours comes
+/// in any case, and the library's own handler in front of that. Called once.
 pub(super) fn take_over() {
     let _changing = CHANGING.lock();
     for signal in (1..=SIGNALS as c_int).filter(|signal| *signal != SIGSETXID) {

@@ -7,7 +7,7 @@ use super::guest::{self, Guest};
 use super::memory::{self, FAULT};
 use super::stage::{CUT, DEADLINE, HANDLED, Stage, answered};
 use super::state;
-use super::stats::Counted;
+use super::stats::CountKind;
 use crate::rt::time as clock;
 use crate::rt::wait::cut;
 use std::sync::atomic::Ordering::Relaxed;
@@ -69,7 +69,7 @@ pub(super) fn begin(guest: &'static Guest, call: &mut Call) -> Stage {
     } else {
         clock::now().saturating_add(time)
     };
-    guest.counts.count(Counted::Pause);
+    guest.counts.count(CountKind::Pause);
     call.notes[HANDLED] = guest.handled.load(Relaxed) as usize;
     call.notes[CUT] = guest.cut.load(Relaxed) as usize;
     call.notes[DEADLINE] = deadline as usize;

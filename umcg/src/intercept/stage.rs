@@ -1,5 +1,5 @@
-//! Stages of a call, and its notes: what the hook keeps with a call while the stub makes another one
-//! in between, and while handlers run.
+//! Stages of a call, and its notes, which the hook keeps with a call while the stub makes another
+//! one in between, and while handlers run.
 
 use umcg_intercept::Call;
 

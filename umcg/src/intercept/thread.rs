@@ -5,8 +5,8 @@
 
 use super::guest::{self, Guest};
 use super::stage::Stage;
-use super::stats::{self, Counted};
-use super::{memory, run, signal};
+use super::stats::CountKind;
+use super::{memory, report, run, signal};
 use crate::rt::engine::guest as engine;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use umcg_core::{call, fork};
@@ -78,7 +78,7 @@ pub(super) fn begin(_guest: &'static Guest, call: &Call) -> Stage {
     match call.number as libc::c_long {
         libc::SYS_exit => Stage::Exit,
         libc::SYS_exit_group => {
-            stats::print();
+            report::print();
             Stage::Native
         }
         libc::SYS_execve | libc::SYS_execveat => Stage::Exec,
@@ -96,7 +96,7 @@ pub(super) fn before_tail(guest: &'static Guest, call: &Call) {
     if clone.flags & THREAD != 0 {
         if clone.flags & SETS_STORAGE != 0 {
             run::prepare();
-            guest.counts.count(Counted::Thread);
+            guest.counts.count(CountKind::Thread);
             // SAFETY: the storage of a thread that does not run yet.
             unsafe { Guest::make().begin_with(clone.storage as usize) };
         }

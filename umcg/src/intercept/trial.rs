@@ -9,7 +9,7 @@
 use super::class::Trial;
 use super::guest::{self, Guest};
 use super::stage::{DONE, Stage, answered};
-use super::stats::Counted;
+use super::stats::CountKind;
 use std::ptr::from_ref;
 use umcg_core::call as make;
 use umcg_intercept::Call;
@@ -23,7 +23,7 @@ pub(super) fn begin(guest: &Guest, call: &mut Call, trial: Trial) -> Stage {
     }
     match attempt(call, trial) {
         Some(result) => {
-            guest.counts.count(Counted::InPlace);
+            guest.counts.count(CountKind::InPlace);
             answered(call, Some(result))
         }
         None if call.notes[DONE] > 0 => Stage::Rest,

@@ -1,8 +1,4 @@
-//! `memcpy`, `memmove`, `memset`, `memcmp`, `bcmp` and `strlen` in general registers.
-//!
-//! The compiler calls these by itself. Those of the C library use AVX and end in `vzeroupper`. That
-//! would clear registers which the hooked program expects a system call to preserve. The symbols
-//! here are hidden: references from the same shared object bind to them, those of others do not.
+//! x86-64 (System V ABI): general registers only.
 //!
 //! Small sizes are two overlapping moves, middle ones a loop, large ones `rep`.
 //!
@@ -14,7 +10,7 @@ use core::arch::global_asm;
 macro_rules! function {
     ($name:literal, $($line:literal),* $(,)?) => {
         global_asm!(
-            concat!(".pushsection .text.umcg_intercept_", $name, ",\"ax\",@progbits"),
+            concat!(".pushsection .text.umcg_memory_", $name, ",\"ax\",@progbits"),
             ".p2align 5",
             concat!(".hidden ", $name),
             concat!(".globl ", $name),
@@ -249,6 +245,10 @@ function!(
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+    use std::vec;
+    use std::vec::Vec;
+
     unsafe extern "C" {
         fn memcpy(to: *mut u8, from: *const u8, count: usize) -> *mut u8;
         fn memmove(to: *mut u8, from: *const u8, count: usize) -> *mut u8;
