@@ -6,7 +6,7 @@
 //! [`Adopted::opening_mask`] and calling [`Adopted::note_open`].
 
 use super::{Group, Reservation, RunningWorker, Worker};
-use crate::umcg::{adopt, adopted, carry};
+use crate::umcg::{adopt, adopted, carry, requeue};
 use rustix::io::Errno;
 
 /// An adopted worker, the caller.
@@ -155,4 +155,10 @@ pub fn rouse_courier() {
 pub unsafe fn carry_home(context: *mut std::ffi::c_void) -> bool {
     // SAFETY: passed on.
     unsafe { carry::home(context) }
+}
+
+/// Sends a signal that a handler has got to the same kernel thread again, which blocks it: before
+/// all others of its number. Async-signal-safe.
+pub fn requeue(number: std::ffi::c_int, information: *const libc::siginfo_t) {
+    requeue::to_thread(number, information);
 }

@@ -1,13 +1,14 @@
 //! How a pthread becomes an [adopted](super::adopted) worker, and how it ends.
 
 use super::adopted::home;
-use super::adoption::GO;
+use super::adoption::{GO, process};
 use super::group::Group;
 use super::idle::state;
 use super::thread::{self, Reservation};
 use super::worker::{Carrier, Worker};
 use super::{Owner, set_role};
 use crate::base::call::call;
+use crate::identity;
 use crate::os::signal;
 use rustix::io::Errno;
 use std::ptr::from_ref;
@@ -42,7 +43,7 @@ pub(crate) fn end(worker: &'static Worker) {
     thread::retire(worker);
 }
 
-/// Whether a home thread can wait as it does: a filter of system calls may forbid that.
+/// Whether a home thread can wait and be woken as it is: a filter of system calls may forbid that.
 fn can_wait_for_signals() -> bool {
     /// 0 not asked yet, 1 yes, 2 no.
     static ANSWER: AtomicU8 = AtomicU8::new(0);
@@ -65,5 +66,12 @@ fn is_wait_allowed() -> bool {
     ];
     // SAFETY: a set of signals and a time, which has passed.
     let result = unsafe { call(libc::SYS_rt_sigtimedwait, arguments) };
-    result == EAGAIN || result == GO as isize
+    // SAFETY: no signal.
+    let may_wake = unsafe {
+        call(
+            libc::SYS_tgkill,
+            [process(), identity::tid() as usize, 0, 0, 0, 0],
+        )
+    };
+    (result == EAGAIN || result == GO as isize) && may_wake == 0
 }

@@ -34,8 +34,9 @@
 //! worker), and re-sending by the handler that the signal interrupts (it needs storage to know
 //! where it is).
 
-use super::adoption::{GO, process, wake};
+use super::adoption::{GO, wake};
 use super::idle::{EventKind, state};
+use super::requeue;
 use super::server::Server;
 use super::worker::{Home, Inside, Worker};
 use super::{Role, role, worker_of_storage};
@@ -43,7 +44,7 @@ use crate::base::call::call;
 use crate::base::link::Link;
 use crate::base::sync::{AtomicU32, futex_wait, futex_wake};
 use crate::os::signal::{self, Action};
-use std::ffi::{c_int, c_long};
+use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::ptr::{from_ref, null_mut};
 use std::sync::atomic::Ordering::*;
@@ -271,26 +272,13 @@ fn take(
         return;
     }
     // SAFETY: the kernel has written it.
-    let code = unsafe { information.assume_init_ref() }.si_code;
-    let tid = worker.node.tid() as usize;
-    let pointer = information.as_ptr().expose_provenance();
-    let number_of = number as usize;
+    let information = unsafe { information.assume_init_ref() };
     let is_blocked_now = wanted(home) & signal::only(number) == 0;
-    let again: (c_long, [usize; 6]) = if is_blocked_now && code != libc::SI_TKILL {
+    if is_blocked_now && information.si_code != libc::SI_TKILL {
         // Another thread of the process may want it.
-        let arguments = [process(), number_of, pointer, 0, 0, 0];
-        (libc::SYS_rt_sigqueueinfo, arguments)
-    } else {
-        let arguments = [process(), tid, number_of, pointer, 0, 0];
-        (libc::SYS_rt_tgsigqueueinfo, arguments)
-    };
-    // SAFETY: information that the kernel has given, sent on to this very process.
-    let sent = unsafe { call(again.0, again.1) };
-    if sent < 0 {
-        // The queue is full: at least the signal itself is kept.
-        // SAFETY: the calling thread.
-        unsafe { call(libc::SYS_tgkill, [process(), tid, number_of, 0, 0, 0]) };
+        return requeue::to_process(number, information);
     }
+    requeue::to_thread(number, information);
     if !is_blocked_now {
         home.adoption.is_called.store(true, Relaxed);
         enlist(worker, home);

@@ -8,6 +8,7 @@
 //! | `thread` | workers that are pthreads, and their home threads |
 //! | `adopted` | threads that are workers without knowing it; `adopt`, how they become that; `adoption`, their state at home |
 //! | `carry` | faults of adopted threads, which go home |
+//! | `requeue` | signals that are sent again |
 //! | `guest` | the part of this crate in the state of a thread whose system calls are intercepted |
 //! | `light` | workers that are uths, with storage of their own or without |
 //! | `blocking` | the scope in which a worker may block; `helper`, the threads that light workers block on |
@@ -63,6 +64,7 @@ pub(crate) mod light;
 pub(crate) mod operation;
 pub(crate) mod preempt;
 mod process;
+pub(crate) mod requeue;
 mod role;
 pub(crate) mod server;
 pub(crate) mod thread;

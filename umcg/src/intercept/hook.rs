@@ -83,7 +83,7 @@ fn answer_call(guest: &'static Guest, call: &mut Call, answer: User) -> Stage {
         User::Sleep => sleep::begin(guest, call),
         User::Yield => give_way(guest),
         User::Tid => tell_tid(call),
-        User::Mask => answered(call, signal::set_mask(call.arguments)),
+        User::Mask => set_mask(call),
         User::Action => answered(call, signal::set_action(call.arguments)),
         User::Futex2 => answered(call, Some(ENOSYS)),
         // An area of a guest is unregistered when it is adopted.
@@ -102,6 +102,15 @@ fn give_way(guest: &Guest) -> Stage {
         state::preserved(rt::yield_now);
     }
     Stage::Native
+}
+
+fn set_mask(call: &mut Call) -> Stage {
+    let mut frees = false;
+    let result = signal::set_mask(call.arguments, &mut frees);
+    match answered(call, result) {
+        Stage::Return if frees => Stage::ReturnAtHome,
+        stage => stage,
+    }
 }
 
 fn tell_tid(call: &mut Call) -> Stage {
@@ -174,7 +183,7 @@ fn carry_out(guest: &'static Guest, call: &mut Call, mut stage: Stage) -> Next {
 /// Leaves the hook for the stage; None if a signal has come.
 fn leave(guest: &'static Guest, call: &mut Call, stage: Stage) -> Option<Next> {
     let next = match stage {
-        Stage::Return => {
+        Stage::Return | Stage::ReturnAtHome => {
             call.result = call.notes[RESULT] as isize;
             Next::Return
         }

@@ -11,6 +11,7 @@
 //!   which finds them in [`POSTED`]. A waiter that is woken for both takes no harm, as it looks at
 //!   its word.
 
+use super::run;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use umcg_core::call as make;
 use umcg_core::raw;
@@ -59,6 +60,9 @@ pub(super) fn pass(call: &mut Call) -> Option<Next> {
 
 /// Leaves a word to the courier. Async-signal-safe, and takes no lock.
 fn post(word: usize) {
+    if !run::is_begun() {
+        return; // no guest waits in the table
+    }
     loop {
         let free = |place: &&AtomicUsize| {
             // ORDERING(posted.1): Release, pairs with posted.2: the change of the word is seen.

@@ -67,6 +67,8 @@ pub(super) fn prepare() {
 
 fn begin() -> Option<Runtime> {
     place::from(lowest_descriptor());
+    let courier = std::thread::Builder::new().name("umcg-signals".to_owned());
+    umcg_core::signal::without(|| courier.spawn(carry)).ok()?;
     let settings = SETTINGS.get().copied().unwrap_or_default();
     let builder = Runtime::builder()
         .servers(settings.servers)
@@ -82,8 +84,6 @@ fn begin() -> Option<Runtime> {
     let runtime = builder.build().ok()?;
     // All that is looked up once in a process is looked up now, where the C library may be asked.
     drop(raw::Reservation::new());
-    let courier = std::thread::Builder::new().name("umcg-signals".to_owned());
-    umcg_core::signal::without(|| courier.spawn(carry)).ok()?;
     Some(runtime)
 }
 

@@ -22,7 +22,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr::from_ref;
 use std::sync::atomic::Ordering::*;
 use umcg_core::context::lock::Lock;
-use umcg_core::raw::carry_home;
+use umcg_core::raw::{carry_home, requeue};
 use umcg_core::signal::install;
 use umcg_core::{call, guarded};
 use umcg_intercept::{on_trap, step_in, step_out};
@@ -216,6 +216,9 @@ extern "C-unwind" fn run(signal: c_int, information: *mut libc::siginfo_t, conte
     if signal == libc::SIGTRAP && unsafe { on_trap(context) } {
         return;
     }
+    if is_always_ours(signal) && !is_fault(signal, information) && forward(signal) {
+        return;
+    }
     let Some(guest) = Guest::current() else {
         // SAFETY: as the kernel passed it.
         return unsafe { call_program(None, signal, information, context) };
@@ -252,6 +255,22 @@ extern "C-unwind" fn run(signal: c_int, information: *mut libc::siginfo_t, conte
     guest.leave_closed();
 }
 
+/// A signal that servers cannot block, since it may be a fault, was sent to the process and came to
+/// a server: sends it to the home of the guest that runs there, or to the process's first thread.
+/// False if the caller is a guest at home, or there is no such thread.
+fn forward(signal: c_int) -> bool {
+    let at_home = Guest::current().is_some() && !guest::is_away();
+    if at_home || guest::is_aside() {
+        return false;
+    }
+    // SAFETY: no arguments.
+    let process = unsafe { call(libc::SYS_getpid, [0; 6]) } as usize;
+    let away = guest::adopted().filter(|adopted| adopted.is_away());
+    let thread = away.map_or(process, |adopted| adopted.tid() as usize);
+    // SAFETY: the signal has come to this process.
+    unsafe { call(libc::SYS_tgkill, [process, thread, signal as usize, 0, 0, 0]) == 0 }
+}
+
 /// Whether an instruction caused the signal, which would only come again.
 fn is_fault(signal: c_int, information: *const libc::siginfo_t) -> bool {
     const FAULTS: [c_int; 5] = [
@@ -265,24 +284,11 @@ fn is_fault(signal: c_int, information: *const libc::siginfo_t) -> bool {
     FAULTS.contains(&signal) && unsafe { (*information).si_code } > 0
 }
 
-/// Sends a signal that has just come to the same kernel thread, which blocks it now.
+/// Sends a signal that has just come to the same kernel thread again. It is blocked there first,
+/// which the kernel may not have done (SA_NODEFER).
 fn send_again(signal: c_int, information: *const libc::siginfo_t) {
-    // SAFETY: no arguments.
-    let process = unsafe { call(libc::SYS_getpid, [0; 6]) } as usize;
-    // SAFETY: no arguments.
-    let thread = unsafe { call(libc::SYS_gettid, [0; 6]) } as usize;
-    let information = information.expose_provenance();
-    let arguments = [process, thread, signal as usize, information, 0, 0];
-    // SAFETY: as the kernel gave it.
-    if unsafe { call(libc::SYS_rt_tgsigqueueinfo, arguments) } < 0 {
-        // SAFETY: without its information, where the queue is full.
-        unsafe {
-            call(
-                libc::SYS_tgkill,
-                [process, thread, signal as usize, 0, 0, 0],
-            )
-        };
-    }
+    change(libc::SIG_BLOCK, CLOSED);
+    requeue(signal, information);
 }
 
 /// Carries out the program's action.
@@ -344,12 +350,13 @@ fn default_action(signal: c_int, information: *const libc::siginfo_t) {
     ask_kernel(signal, Some(DEFAULT));
     // A trap's instruction is not repeated.
     if signal == libc::SIGTRAP || !is_fault(signal, information) {
-        send_again(signal, information);
+        requeue(signal, information);
     }
 }
 
-/// rt_sigprocmask(2) of a guest. None if the kernel is to do it.
-pub(super) fn set_mask(arguments: [usize; 6]) -> Option<isize> {
+/// rt_sigprocmask(2) of a guest. None if the kernel is to do it. `frees` is set if signals may have
+/// waited for this: they are to be delivered before the call returns.
+pub(super) fn set_mask(arguments: [usize; 6], frees: &mut bool) -> Option<isize> {
     let adopted = guest::adopted()?;
     let [how, new, old, bytes, ..] = arguments;
     if bytes != size_of::<u64>() {
@@ -376,6 +383,7 @@ pub(super) fn set_mask(arguments: [usize; 6]) -> Option<isize> {
         };
         if adopted.is_closed() {
             adopted.set_mask(next);
+            *frees = before & !next != 0;
         } else {
             change(libc::SIG_SETMASK, next | only(GO));
         }
@@ -438,6 +446,7 @@ pub(super) fn forget_go(kept: Option<u64>) {
 /// Before another program takes the process: it begins with the guest's mask, and without a signal
 /// of ours.
 pub(super) fn yield_go() {
+    ignore_for_exec();
     if guest::adopted().is_none() {
         return;
     }
@@ -455,8 +464,45 @@ pub(super) fn yield_go() {
     change(libc::SIG_UNBLOCK, only(GO));
 }
 
+/// Signals of which the kernel does not have the program's action.
+const NOTED_ONLY: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGTRAP, GO, TICK];
+
+/// The kernel's actions that [`ignore_for_exec`] has replaced.
+static REPLACED: Actions = Actions(UnsafeCell::new([DEFAULT; SIGNALS + 1]));
+
+/// Another program inherits which signals are ignored: the kernel is told of those that it does not
+/// know.
+fn ignore_for_exec() {
+    let _changing = CHANGING.lock();
+    for signal in NOTED_ONLY {
+        // SAFETY: in the table; the lock is held.
+        let noted = unsafe { action(signal).read() };
+        if noted.handler == libc::SIG_IGN {
+            let (_, before) = ask_kernel(signal, Some(noted));
+            let place = REPLACED.0.get().cast::<KernelAction>();
+            // SAFETY: in the table; the lock is held.
+            unsafe { *place.wrapping_add(signal as usize) = before };
+        }
+    }
+}
+
+/// Takes that back.
+fn act_after_exec() {
+    let _changing = CHANGING.lock();
+    for signal in NOTED_ONLY {
+        let place = REPLACED.0.get().cast::<KernelAction>();
+        let place = place.wrapping_add(signal as usize);
+        // SAFETY: in the table; the lock is held.
+        let before = unsafe { place.replace(DEFAULT) };
+        if before.handler != libc::SIG_DFL {
+            ask_kernel(signal, Some(before));
+        }
+    }
+}
+
 /// No other program took the process.
 pub(super) fn keep_go() {
+    act_after_exec();
     if guest::adopted().is_some() {
         change(libc::SIG_BLOCK, only(GO));
     }

@@ -33,9 +33,11 @@ pub(super) enum Stage {
     /// A part is done, and the kernel does the rest, at home.
     Rest,
     Rested,
+    /// As `Return`, at home and open: signals that have waited are delivered first.
+    ReturnAtHome,
 }
 
-const STAGES: [Stage; 15] = [
+const STAGES: [Stage; 16] = [
     Stage::Return,
     Stage::Native,
     Stage::Home,
@@ -51,6 +53,7 @@ const STAGES: [Stage; 15] = [
     Stage::Mapped,
     Stage::Rest,
     Stage::Rested,
+    Stage::ReturnAtHome,
 ];
 
 /// Indexes of notes.
@@ -80,7 +83,7 @@ impl Stage {
         use Stage::*;
         matches!(
             self,
-            Home | Tail | Fork | Exec | Exit | Wait | Sleep | Map | Rest
+            ReturnAtHome | Home | Tail | Fork | Exec | Exit | Wait | Sleep | Map | Rest
         )
     }
 }

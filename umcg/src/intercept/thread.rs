@@ -8,7 +8,9 @@ use super::stage::Stage;
 use super::stats::CountKind;
 use super::{memory, report, run, signal};
 use crate::rt::engine::guest as engine;
+use std::fs::DirEntry;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use umcg_core::context::lock::Lock;
 use umcg_core::{call, fork};
 use umcg_intercept::Call;
 
@@ -151,18 +153,28 @@ fn ids() -> (u32, u32) {
     (process, thread)
 }
 
-/// Whether no other thread of the program is left. The process's first one, of this id, has ended
-/// or is the caller. Threads of the library's have names that begin so.
+/// Threads that are about to end, or have ended. Kept once the process's first one has ended.
+static ENDING: Lock<Vec<u32>> = Lock::new(Vec::new());
+
+/// Whether no other thread of the program is left: of those that end at once, the last one says so.
+/// The process's first thread, of this id, has ended or is the caller. Threads of the library's have
+/// names that begin so.
 fn is_last(process: u32) -> bool {
     const OURS: &[u8] = b"umcg-";
+    let (_, caller) = ids();
+    let mut ending = ENDING.lock();
+    ending.push(caller);
     let Ok(threads) = std::fs::read_dir("/proc/self/task") else {
         return false;
     };
-    let programs = threads.flatten().filter(|thread| {
-        let is_first = thread.file_name().to_str() == Some(&*process.to_string());
+    let threads: Vec<_> = threads.flatten().collect();
+    let number = |thread: &DirEntry| thread.file_name().to_str()?.parse::<u32>().ok();
+    let numbers: Vec<u32> = threads.iter().filter_map(number).collect();
+    ending.retain(|thread| numbers.contains(thread));
+    threads.iter().all(|thread| {
         let name = std::fs::read(thread.path().join("comm")).unwrap_or_default();
-        !is_first && !name.starts_with(OURS)
-    });
-    let (_, caller) = ids();
-    programs.count() <= usize::from(caller != process)
+        let has_ended =
+            |number: u32| number == process || number == caller || ending.contains(&number);
+        name.starts_with(OURS) || number(thread).is_none_or(has_ended)
+    })
 }
