@@ -8,6 +8,7 @@
 //! | `run: flags -fopenmp` | more options for the compiler |
 //! | `run: needs make sort` | commands without which the program is skipped |
 //! | `run: library part.c` | a source in `libraries/`, compiled to a shared library |
+//! | `run: known TEXT` | it is not right under `umcg run`, for this reason: it runs natively only |
 //! | `run: again NAME=VALUE` | the program runs once more, with this variable in the environment |
 //!
 //! The program finds its shared libraries in the folder that `UMCG_RUN_LIBRARIES` names.
@@ -79,6 +80,8 @@ pub(crate) struct Program {
     pub(crate) flags: Vec<String>,
     pub(crate) needs: Vec<String>,
     pub(crate) libraries: Vec<String>,
+    /// Why it is known not to be right under `umcg run`; empty if it is to be right.
+    pub(crate) known: String,
     /// Variables of the environment, and their values.
     pub(crate) environment: Vec<(String, String)>,
     /// How to start it: set once it is compiled.
@@ -118,6 +121,7 @@ fn read(source: &Path) -> Option<Vec<Program>> {
         flags: Vec::new(),
         needs: Vec::new(),
         libraries: Vec::new(),
+        known: String::new(),
         environment: Vec::new(),
         command: Vec::new(),
     };
@@ -135,6 +139,7 @@ fn read(source: &Path) -> Option<Vec<Program>> {
             "flags" => program.flags.append(&mut words),
             "needs" => program.needs.append(&mut words),
             "library" => program.libraries.append(&mut words),
+            "known" => program.known = words.join(" "),
             "again" => again.append(&mut words),
             _ => panic!("{}: no such directive: {kind}", source.display()),
         }

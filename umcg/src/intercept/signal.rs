@@ -268,7 +268,12 @@ fn forward(signal: c_int) -> bool {
     let away = guest::adopted().filter(|adopted| adopted.is_away());
     let thread = away.map_or(process, |adopted| adopted.tid() as usize);
     // SAFETY: the signal has come to this process.
-    unsafe { call(libc::SYS_tgkill, [process, thread, signal as usize, 0, 0, 0]) == 0 }
+    unsafe {
+        call(
+            libc::SYS_tgkill,
+            [process, thread, signal as usize, 0, 0, 0],
+        ) == 0
+    }
 }
 
 /// Whether an instruction caused the signal, which would only come again.
