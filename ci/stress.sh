@@ -122,3 +122,6 @@ UMCG_MEMORY_WORKERS=1000000 timeout 600 cargo test --quiet --release --package u
     -- --nocapture
 UMCG_MEMORY_WORKERS=1000000 timeout 600 cargo test --quiet --release --package umcg --test \
     rt_memory -- --nocapture
+
+say "unmodified programs under umcg run"
+ci/run.sh 100

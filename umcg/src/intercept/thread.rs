@@ -157,8 +157,8 @@ fn ids() -> (u32, u32) {
 static ENDING: Lock<Vec<u32>> = Lock::new(Vec::new());
 
 /// Whether no other thread of the program is left: of those that end at once, the last one says so.
-/// The process's first thread, of this id, has ended or is the caller. Threads of the library's have
-/// names that begin so.
+/// The process's first thread, of this id, has ended or is the caller. Threads of the library's
+/// have names that begin so.
 fn is_last(process: u32) -> bool {
     const OURS: &[u8] = b"umcg-";
     let (_, caller) = ids();
