@@ -153,7 +153,10 @@ impl Many {
     }
 
     /// The same for a wait that a cut ends: see [`wait::one_cuttable`].
-    #[cfg_attr(not(feature = "intercept"), allow(dead_code, reason = "for its waits"))]
+    #[cfg_attr(
+        not(all(feature = "intercept", target_arch = "x86_64")),
+        allow(dead_code, reason = "for its waits")
+    )]
     pub(crate) fn wait_cuttable(
         &self,
         reason: &'static &'static str,
@@ -164,19 +167,28 @@ impl Many {
 
     /// The caller, which has armed it, goes to sleep in the kernel, on the word that
     /// [`dozing`](Many::dozing) names. The index, if it was claimed before.
-    #[cfg_attr(not(feature = "intercept"), allow(dead_code, reason = "for its waits"))]
+    #[cfg_attr(
+        not(all(feature = "intercept", target_arch = "x86_64")),
+        allow(dead_code, reason = "for its waits")
+    )]
     pub(crate) fn doze(&self) -> Result<(), usize> {
         self.step(ARMED, DOZING)
     }
 
     /// The caller has slept. The index, if it was claimed.
-    #[cfg_attr(not(feature = "intercept"), allow(dead_code, reason = "for its waits"))]
+    #[cfg_attr(
+        not(all(feature = "intercept", target_arch = "x86_64")),
+        allow(dead_code, reason = "for its waits")
+    )]
     pub(crate) fn wake_up(&self) -> Result<(), usize> {
         self.step(DOZING, IDLE)
     }
 
     /// The word of one that dozes, and its value.
-    #[cfg_attr(not(feature = "intercept"), allow(dead_code, reason = "for its waits"))]
+    #[cfg_attr(
+        not(all(feature = "intercept", target_arch = "x86_64")),
+        allow(dead_code, reason = "for its waits")
+    )]
     pub(crate) fn dozing(&self) -> (*const AtomicU32, u32) {
         (&self.word, DOZING)
     }

@@ -101,7 +101,10 @@ impl Stand {
     }
 
     /// The same for a waiter that a `requeue` moves.
-    #[cfg_attr(not(feature = "intercept"), allow(dead_code, reason = "for its waits"))]
+    #[cfg_attr(
+        not(all(feature = "intercept", target_arch = "x86_64")),
+        allow(dead_code, reason = "for its waits")
+    )]
     pub(crate) fn moving(mut self) -> Stand {
         self.index |= MOVES;
         self
@@ -317,7 +320,10 @@ impl<const BUCKETS: usize> Table<BUCKETS> {
     /// Calls `change`, which changes the second word and says whether waiters of it are to be
     /// woken; then wakes up to so many of the first word, and of the second. Returns how many. It
     /// does nothing if `change` fails.
-    #[cfg_attr(not(feature = "intercept"), allow(dead_code, reason = "for its calls"))]
+    #[cfg_attr(
+        not(all(feature = "intercept", target_arch = "x86_64")),
+        allow(dead_code, reason = "for its calls")
+    )]
     pub(crate) fn wake_with<E>(
         &self,
         (first, most): (usize, usize),

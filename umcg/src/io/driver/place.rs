@@ -16,19 +16,28 @@ static LOWEST: AtomicI32 = AtomicI32::new(0);
 static OURS: [AtomicI32; 8] = [const { AtomicI32::new(-1) }; 8];
 
 /// From here on descriptors are placed at this number or above it.
-#[cfg_attr(not(feature = "intercept"), allow(dead_code, reason = "for guests"))]
+#[cfg_attr(
+    not(all(feature = "intercept", target_arch = "x86_64")),
+    allow(dead_code, reason = "for guests")
+)]
 pub(crate) fn from(lowest: RawFd) {
     LOWEST.store(lowest, Relaxed);
 }
 
 /// Whether this is one of the placed descriptors.
-#[cfg_attr(not(feature = "intercept"), allow(dead_code, reason = "for guests"))]
+#[cfg_attr(
+    not(all(feature = "intercept", target_arch = "x86_64")),
+    allow(dead_code, reason = "for guests")
+)]
 pub(crate) fn is_ours(fd: RawFd) -> bool {
     fd >= 0 && OURS.iter().any(|ours| ours.load(Relaxed) == fd)
 }
 
 /// The placed descriptors, in any order.
-#[cfg_attr(not(feature = "intercept"), allow(dead_code, reason = "for guests"))]
+#[cfg_attr(
+    not(all(feature = "intercept", target_arch = "x86_64")),
+    allow(dead_code, reason = "for guests")
+)]
 pub(crate) fn ours() -> impl Iterator<Item = RawFd> {
     OURS.iter()
         .map(|ours| ours.load(Relaxed))

@@ -219,7 +219,7 @@ impl Runtime {
     }
 
     /// Its state.
-    #[cfg(feature = "intercept")]
+    #[cfg(all(feature = "intercept", target_arch = "x86_64"))]
     pub(crate) fn state(&self) -> &RuntimeState {
         &self.handle.0
     }

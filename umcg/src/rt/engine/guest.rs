@@ -15,7 +15,10 @@ use umcg_core::raw::{self, Adopted};
 ///
 /// # Safety
 /// The caller has no role. Its end is announced by [`end`].
-#[cfg_attr(not(feature = "intercept"), allow(dead_code, reason = "for guests"))]
+#[cfg_attr(
+    not(all(feature = "intercept", target_arch = "x86_64")),
+    allow(dead_code, reason = "for guests")
+)]
 pub(crate) unsafe fn adopt(shared: &RuntimeState) -> Option<&'static Task> {
     let task = heap::take();
     task.renew(shared.as_of(), IS_WORKER | IS_FULL | IS_THREAD);
@@ -39,7 +42,10 @@ pub(crate) unsafe fn adopt(shared: &RuntimeState) -> Option<&'static Task> {
 ///
 /// # Safety
 /// The caller is that worker, and waits nowhere.
-#[cfg_attr(not(feature = "intercept"), allow(dead_code, reason = "for guests"))]
+#[cfg_attr(
+    not(all(feature = "intercept", target_arch = "x86_64")),
+    allow(dead_code, reason = "for guests")
+)]
 pub(crate) unsafe fn end(adopted: Adopted) {
     let task = Task::of(adopted.worker());
     let shared = RuntimeState::of(task);
@@ -52,7 +58,10 @@ pub(crate) unsafe fn end(adopted: Adopted) {
 
 /// Brings the calling adopted worker home, if a server runs it. It is closed there, until the
 /// caller opens. Switches.
-#[cfg_attr(not(feature = "intercept"), allow(dead_code, reason = "for guests"))]
+#[cfg_attr(
+    not(all(feature = "intercept", target_arch = "x86_64")),
+    allow(dead_code, reason = "for guests")
+)]
 pub(crate) fn go_home() {
     if let Some(running) = server::running() {
         running.go_home();

@@ -518,7 +518,10 @@ pub(crate) fn one<Q: Queued>(
 /// As [`one`], for a wait that a [`cut`] ends, and cancellation does not: no point of cancellation.
 /// Returns none if the deadline has passed, or a cut has come.
 #[inline(always)]
-#[cfg_attr(not(feature = "intercept"), allow(dead_code, reason = "for its waits"))]
+#[cfg_attr(
+    not(all(feature = "intercept", target_arch = "x86_64")),
+    allow(dead_code, reason = "for its waits")
+)]
 pub(crate) fn one_cuttable<Q: Queued>(
     queued: &Q,
     reason: &'static &'static str,

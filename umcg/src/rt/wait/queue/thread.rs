@@ -56,7 +56,10 @@ pub(super) fn wake(task: &Task) {
 
 /// Makes the calling thread, in whose signal handler this is, look for a reason to end its wait, if
 /// it sleeps or is about to. It is AWAKE until it has looked.
-#[cfg_attr(not(feature = "intercept"), allow(dead_code, reason = "for its waits"))]
+#[cfg_attr(
+    not(all(feature = "intercept", target_arch = "x86_64")),
+    allow(dead_code, reason = "for its waits")
+)]
 pub(in super::super) fn rouse(task: &Task) {
     let _ = task
         .asleep
