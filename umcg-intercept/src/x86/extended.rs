@@ -35,7 +35,7 @@
 //! whose microcode takes longer than the moves.
 
 use core::arch::global_asm;
-use core::arch::x86_64::{__cpuid, __cpuid_count};
+use core::arch::x86_64::{__cpuid_count, CpuidResult};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 const X87: u32 = 1;
@@ -231,13 +231,13 @@ fn ask() -> u32 {
     const KNOWS_IN_USE: u32 = 1 << 2;
     const HAS_WIDE_MASKS: u32 = 1 << 30;
     let mut available = SSE;
-    if __cpuid(1).ecx & SYSTEM_SAVES != 0 {
+    if features(1, 0).ecx & SYSTEM_SAVES != 0 {
         // SAFETY: the system has enabled the instruction.
         available |= unsafe { umcg_intercept_in_use(0) } & (X87 | AVX | AVX_512);
-        if __cpuid_count(13, 1).eax & KNOWS_IN_USE != 0 {
+        if features(13, 1).eax & KNOWS_IN_USE != 0 {
             available |= IN_USE;
         }
-        let more = __cpuid_count(7, 0);
+        let more = features(7, 0);
         if more.ecx & SYSTEM_KEYS != 0 {
             available |= PKRU;
         }
@@ -249,6 +249,13 @@ fn ask() -> u32 {
     }
     AVAILABLE.store(available, Relaxed);
     available
+}
+
+/// The processor's answer about its features.
+#[allow(unused_unsafe, reason = "unsafe before Rust 1.91")]
+fn features(leaf: u32, part: u32) -> CpuidResult {
+    // SAFETY: every processor with 64 bits has the instruction.
+    unsafe { __cpuid_count(leaf, part) }
 }
 
 /// The size of an area in bytes. Areas are fastest at multiples of 64.
