@@ -243,6 +243,7 @@ pub(crate) const UNTESTED: &[&str] = &[
     "close_range",
     "futex",
     "getpid",
+    "kill",
     "prlimit64",
     "process_vm_readv",
     "process_vm_writev",
