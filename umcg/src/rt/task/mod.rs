@@ -182,6 +182,7 @@ impl Task {
         self.hints.server.store(NO_SERVER, Relaxed);
         self.hints.deadline.store(u64::MAX, Relaxed);
         self.locals.store(null_mut(), Relaxed);
+        self.is_cut.store(false, Relaxed);
         self.begin(flags);
     }
 
@@ -199,7 +200,6 @@ impl Task {
         self.waits_at.store(null_mut(), Relaxed);
         self.reason.store(null_mut(), Relaxed);
         self.waiter.store(null_mut(), Relaxed);
-        self.is_cut.store(false, Relaxed);
         self.flags.store(flags, Relaxed);
     }
 

@@ -10,7 +10,7 @@
 //! - X2: *a wait that was cut has taken no wake-up*: it is taken out of its queue, under the lock,
 //!   or it was served (W1).
 //! - X3: the flag stays until [`take_cut`]: all waits until then end at once. Nothing else clears
-//!   it but the end of the worker.
+//!   it, except that a descriptor begins without it when it is renewed for another party.
 //! - X4: a thread that sleeps in the kernel, and whose own signal handler cuts its wait, holds no
 //!   lock but may be about to sleep. [`cut_here`] takes ASLEEP from its word: either the kernel
 //!   finds another value and does not let it sleep, or the signal has woken it. A claimer sees
