@@ -79,11 +79,6 @@ impl Adopted {
         adopted::is_closed(self.0)
     }
 
-    /// Closes, if the caller is at home and open.
-    pub fn close(self) {
-        adopted::close(self.0);
-    }
-
     /// The mask to give to the kernel at home.
     pub fn opening_mask(self) -> u64 {
         adopted::opening_mask(self.0)
@@ -119,12 +114,6 @@ impl Adopted {
     #[inline(always)]
     pub fn has_signal(self) -> bool {
         adopted::has_signal(self.0)
-    }
-
-    /// Whether a signal waits at home.
-    #[inline]
-    pub fn is_called(self) -> bool {
-        adopted::is_called(self.0)
     }
 
     /// Makes the caller, which is at home, a plain thread again.
