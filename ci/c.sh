@@ -132,8 +132,8 @@ if under_valgrind "$work/planted" 2> /dev/null; then
 fi
 for program in uth_figure1 uth_vps uth_many ctl_args ctl_server ctl_worker ctl_timeout ctl_block \
     ctl_exit ctl_light ctl_gettid ctl_signal ctl_fork \
-    rt_spawn rt_wait rt_cancel rt_futex rt_io rt_nt rt_places rt_segment rt_sem rt_select \
-    rt_sync rt_tube; do
+    rt_spawn rt_wait rt_cancel rt_futex rt_io rt_nt rt_places rt_segment rt_segment_deaths rt_sem \
+    rt_select rt_sync rt_talt rt_tube rt_tube_ends; do
     build "$work/$program" "capi/tests/c/$program.c"
     under_valgrind "$work/$program" < /dev/null > "$work/$program.log" 2>&1 ||
         { cat "$work/$program.log" && die "$program under Valgrind"; }

@@ -29,6 +29,7 @@ pkg-config pkg-config
 strace strace
 pkill procps
 valgrind valgrind
+gdb gdb
 groff groff-base
 shellcheck shellcheck
 /usr/include/boost/context/fiber.hpp libboost-context-dev

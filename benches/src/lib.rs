@@ -5,6 +5,7 @@
 //! as a table, as JSON or as a picture. So a bench itself only contains one round of each side; see
 //! [`switch`] for the smallest example.
 
+pub mod block;
 pub mod compare;
 pub mod harness;
 pub mod rt;
@@ -48,12 +49,17 @@ pub fn catalogue() -> Vec<About> {
         ours: run::OURS,
         metrics: run::METRICS.iter().collect(),
     };
+    let block = About {
+        name: "block",
+        ours: block::OURS,
+        metrics: block::METRICS.iter().collect(),
+    };
     let about = |bench: &&sync::Bench| About {
         name: bench.name,
         ours: sync::OURS,
         metrics: bench.metrics().collect(),
     };
-    [switch, uth, rt, run]
+    [switch, uth, rt, run, block]
         .into_iter()
         .chain(sync::BENCHES.iter().map(about))
         .collect()

@@ -128,6 +128,26 @@ int umcg_blocking_begin(void);
  */
 int umcg_blocking_end(void);
 
+/*
+ * umcg_notice_blocking - whether blocking that no scope announces is noticed.
+ *
+ * If it is noticed, a worker with storage of its own (a thread worker, or a full worker of
+ * umcg/rt.h) that blocks in its own code gives its server BLOCK by itself, and WAKE when it can go
+ * on: in a system call of the C library's that waits for another party, in a sleep, in a contended
+ * lock, in a page fault. Workers of umcg/rt.h wait in user mode where that is possible. A page
+ * fault, and a call that waits for a file, is noticed some milliseconds late.
+ *
+ * It begins with the first UMCG_REGISTER_WORKER, or when this is called with a number that is not
+ * 0, and lasts as long as the process. A 0 before that prevents the former, as UMCG_NOTICE=0 in the
+ * environment prevents both. Children of a fork notice nothing.
+ *
+ * Returns 0, or -1 with errno: EOPNOTSUPP where it is impossible (not x86-64, a sanitizer,
+ * Valgrind, umcg run, or forbidden by the environment), EBUSY for a 0 when it has begun.
+ *
+ * Called from anywhere but a signal handler. Does not switch.
+ */
+int umcg_notice_blocking(int on);
+
 /* ---- Preemption ---- */
 
 /*

@@ -1,5 +1,7 @@
 //! `umcg.h`: C's names for `umcg_core::ctl`.
 
+use crate::answer::answer;
+use crate::notice;
 use crate::{errno, set_errno, string};
 use rustix::io::Errno;
 use std::ffi::{c_char, c_int, c_void};
@@ -16,17 +18,6 @@ pub(crate) struct LightAttr {
 const _: () = assert!(size_of::<LightAttr>() == 2 * size_of::<usize>());
 const _: () = assert!(align_of::<LightAttr>() == align_of::<usize>());
 
-fn value(result: Result<c_int, Errno>) -> c_int {
-    result.unwrap_or_else(|error| {
-        set_errno(error.raw_os_error());
-        -1
-    })
-}
-
-fn status(result: Result<(), Errno>) -> c_int {
-    value(result.map(|()| 0))
-}
-
 /// # Safety
 /// As `umcg_core::ctl::umcg_ctl`.
 #[unsafe(no_mangle)]
@@ -38,8 +29,11 @@ unsafe extern "C" fn umcg_ctl(
     events: *mut u64,
     event_sz: c_int,
 ) -> c_int {
+    if cmd == ctl::command::REGISTER_WORKER {
+        notice::begin_unless_told();
+    }
     // SAFETY: passed on.
-    status(unsafe { ctl::umcg_ctl(flags, cmd, next_tid, abs_timeout, events, event_sz) })
+    answer(unsafe { ctl::umcg_ctl(flags, cmd, next_tid, abs_timeout, events, event_sz) })
 }
 
 #[unsafe(no_mangle)]
@@ -57,7 +51,7 @@ extern "C" fn umcg_blocking_end() -> c_int {
     if result.is_ok() {
         set_errno(of_the_call);
     }
-    status(result)
+    answer(result)
 }
 
 #[unsafe(no_mangle)]
@@ -68,12 +62,12 @@ extern "C" fn umcg_critical_begin() -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn umcg_critical_end() -> c_int {
-    status(ctl::critical_end())
+    answer(ctl::critical_end())
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn umcg_set_preemption(interval_ns: u64) -> c_int {
-    status(ctl::set_preemption(interval_ns))
+    answer(ctl::set_preemption(interval_ns))
 }
 
 #[unsafe(no_mangle)]
@@ -92,11 +86,8 @@ extern "C" fn gettid() -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_set_name(name: *const c_char) -> c_int {
     // SAFETY: passed on.
-    let name = unsafe { string(name) };
-    status(
-        name.ok_or(Errno::INVAL)
-            .and_then(|name| ctl::set_name(&name)),
-    )
+    let name = unsafe { string(name) }.ok_or(Errno::INVAL);
+    answer(name.and_then(|name| ctl::set_name(&name)))
 }
 
 /// # Safety
@@ -116,8 +107,8 @@ unsafe extern "C" fn umcg_light_create(
     // SAFETY: passed on.
     let name = unsafe { string(attr.name) }.unwrap_or_default();
     let Some(function) = function else {
-        return value(Err(Errno::INVAL));
+        return answer(Err::<c_int, _>(Errno::INVAL));
     };
     // SAFETY: passed on.
-    value(unsafe { ctl::light_create(worker_id, function, arg, attr.stack_size, &name) })
+    answer(unsafe { ctl::light_create(worker_id, function, arg, attr.stack_size, &name) })
 }

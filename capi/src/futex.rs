@@ -1,17 +1,16 @@
 //! `umcg/futex.h`: C's names for `umcg::futex`.
 //!
-//! A call first compares. Only if it has to wait is it a point of cancellation; the unwinding is
-//! caught here (`rt_ffi::interruptible`).
+//! A call first compares.
 
+use crate::answer::{answer, errno_of, require};
 use crate::array;
-use crate::rt::{deadline, status, value};
-use libc::{EAGAIN, ECANCELED, EFAULT, EINVAL, EOVERFLOW, ETIMEDOUT, c_int};
-use rustix::io::Errno;
+use crate::object::{boxed, store, unboxed};
+use crate::wait::{deadline, interruptible};
+use libc::{EAGAIN, EFAULT, EINVAL, EOVERFLOW, ETIMEDOUT, c_int};
 use std::ptr::null_mut;
 use std::sync::atomic::AtomicU32;
 use umcg::futex::ffi::{self, FutexEnd};
 use umcg::futex::{self, Changed, Requeued, Wait, WaitSet};
-use umcg::rt::ffi::{self as rt_ffi, Cancelled};
 use umcg_core::guarded;
 
 const SHARED: c_int = 1;
@@ -46,11 +45,8 @@ unsafe fn named<'a>(word: *const AtomicU32) -> Result<(&'a AtomicU32, u32), c_in
 
 /// The address of a word; the word need not exist.
 fn named_address(word: *const AtomicU32) -> Result<usize, c_int> {
-    if word.is_null() || !word.is_aligned() {
-        Err(EINVAL)
-    } else {
-        Ok(word.addr())
-    }
+    require(!word.is_null() && word.is_aligned(), EINVAL)?;
+    Ok(word.addr())
 }
 
 fn is_shared(flags: c_int) -> Result<bool, c_int> {
@@ -92,9 +88,7 @@ unsafe fn wait_of<'a>(
 /// As `named`; it can be read, if it is not null.
 #[inline]
 unsafe fn one_of<'a>(word: &FutexWord) -> Result<Wait<'a>, c_int> {
-    if !word.word.is_aligned() {
-        return Err(EINVAL);
-    }
+    require(word.word.is_aligned(), EINVAL)?;
     let is_shared = is_shared(word.flags)?;
     // SAFETY: by the contract, and aligned.
     let at = unsafe { word.word.as_ref() }.ok_or(EINVAL)?;
@@ -132,17 +126,15 @@ unsafe fn waited(
     let ended = match first {
         // Without waiting, and so not cut short.
         Some(index) => FutexEnd::Changed(index),
-        None => rt_ffi::interruptible(wait).map_err(|Cancelled| ECANCELED)?,
+        None => interruptible(wait)?,
     };
     match ended {
         FutexEnd::Woken(index) => Ok(index as c_int),
         FutexEnd::TimedOut => Err(ETIMEDOUT),
         FutexEnd::Fault => Err(EFAULT),
         FutexEnd::Changed(index) => {
-            if !changed.is_null() {
-                // SAFETY: by the contract.
-                unsafe { changed.write(index as c_int) };
-            }
+            // SAFETY: by the contract.
+            unsafe { store(changed, index as c_int) };
             Err(EAGAIN)
         }
     }
@@ -159,7 +151,7 @@ unsafe extern "C" fn umcg_futex_wait(
 ) -> c_int {
     // SAFETY: passed on.
     let wait = unsafe { wait_of(word, expected, flags) };
-    status(wait.and_then(|(wait, is_expected)| {
+    answer(wait.and_then(|(wait, is_expected)| {
         let first = (!is_expected).then_some(0);
         // SAFETY: null.
         unsafe {
@@ -182,9 +174,9 @@ unsafe extern "C" fn umcg_futex_wake(word: *const AtomicU32, most: c_int, flags:
         }
         // SAFETY: passed on.
         let (word, _) = unsafe { named(word) }?;
-        ffi::wake_shared(word, most).map_err(Errno::raw_os_error)
+        ffi::wake_shared(word, most).map_err(errno_of)
     });
-    value(woken.map(|woken| woken as c_int), -1)
+    answer(woken)
 }
 
 /// # Safety
@@ -208,14 +200,12 @@ unsafe fn requeue(
         (false, Some(expected)) => {
             futex::cmp_requeue(from, expected, to, wake, others).map_err(|Changed| EAGAIN)
         }
-        (true, expected) => {
-            ffi::requeue_shared((from, expected), to, wake, others).map_err(Errno::raw_os_error)
-        }
+        (true, _) => ffi::requeue_shared((from, expected), to, wake, others).map_err(errno_of),
     }
 }
 
 fn both(done: Result<Requeued, c_int>) -> c_int {
-    value(done.map(|done| (done.woken + done.moved) as c_int), -1)
+    answer(done.map(|done| done.woken + done.moved))
 }
 
 /// # Safety
@@ -249,34 +239,24 @@ unsafe extern "C" fn umcg_futex_cmp_requeue(
 
 /// # Safety
 /// `words` is null, or points to `n` words as for `named`; `changed` as for `waited`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_futex_wait_multiple(
+unsafe fn wait_multiple(
     words: *const FutexWord,
     n: c_int,
     deadline_ns: u64,
     changed: *mut c_int,
-) -> c_int {
-    let size = usize::try_from(n)
-        .unwrap_or(0)
-        .saturating_mul(size_of::<FutexWord>());
-    if size != 0
-        && !words.is_null()
-        && words.is_aligned()
-        && !guarded::is_readable(words.expose_provenance(), size)
-    {
-        return status(Err(EFAULT));
-    }
+) -> Result<c_int, c_int> {
+    let size = count(n).unwrap_or(0).saturating_mul(size_of::<FutexWord>());
+    let is_array = size != 0 && !words.is_null() && words.is_aligned();
+    require(
+        !is_array || guarded::is_readable(words.expose_provenance(), size),
+        EFAULT,
+    )?;
     // SAFETY: passed on.
-    let words = match unsafe { array(words, n) } {
-        Ok(words) => words,
-        Err(errno) => return status(Err(errno)),
-    };
-    if !are_readable(words) {
-        return status(Err(EFAULT));
-    }
+    let words = unsafe { array(words, n) }?;
+    require(are_readable(words), EFAULT)?;
     let len = words.len();
     // SAFETY: passed on; each can be read.
-    let waits = words.iter().map(|word| unsafe { one_of(word) });
+    let mut waits = words.iter().map(|word| unsafe { one_of(word) });
     let wait = |waits: &[Wait<'_>]| {
         let first = waits.iter().position(|wait| !wait.is_expected());
         // SAFETY: passed on.
@@ -286,35 +266,41 @@ unsafe extern "C" fn umcg_futex_wait_multiple(
             })
         }
     };
-    let ended = if len <= FEW {
-        static NOTHING: AtomicU32 = AtomicU32::new(0);
-        let mut few = [Wait::new(&NOTHING, 0); FEW];
-        let copied = few
-            .iter_mut()
-            .zip(waits)
-            .try_for_each(|(place, wait)| wait.map(|wait| *place = wait));
-        copied.and_then(|()| wait(&few[..len]))
-    } else {
-        waits
-            .collect::<Result<Vec<_>, _>>()
-            .and_then(|waits| wait(&waits))
-    };
-    value(ended, -1)
+    if len > FEW {
+        return wait(&waits.collect::<Result<Vec<_>, _>>()?);
+    }
+    static NOTHING: AtomicU32 = AtomicU32::new(0);
+    let mut few = [Wait::new(&NOTHING, 0); FEW];
+    few.iter_mut()
+        .zip(&mut waits)
+        .try_for_each(|(place, wait)| wait.map(|wait| *place = wait))?;
+    wait(&few[..len])
+}
+
+/// # Safety
+/// As `wait_multiple`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_futex_wait_multiple(
+    words: *const FutexWord,
+    n: c_int,
+    deadline_ns: u64,
+    changed: *mut c_int,
+) -> c_int {
+    // SAFETY: passed on.
+    answer(unsafe { wait_multiple(words, n, deadline_ns, changed) })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn umcg_waitset_create() -> *mut WaitSet<'static> {
-    Box::into_raw(Box::new(WaitSet::new()))
+    boxed(Ok::<_, c_int>(WaitSet::new()))
 }
 
 /// # Safety
 /// `set` is null, or came from `umcg_waitset_create` and is not used any more.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_waitset_destroy(set: *mut WaitSet<'static>) {
-    if !set.is_null() {
-        // SAFETY: by the contract.
-        drop(unsafe { Box::from_raw(set) });
-    }
+    // SAFETY: passed on.
+    unsafe { unboxed(set) };
 }
 
 /// The set that C named.
@@ -336,16 +322,12 @@ unsafe extern "C" fn umcg_waitset_add(
     flags: c_int,
 ) -> c_int {
     // SAFETY: passed on.
-    let added = unsafe { named_set(set) }.and_then(|set| {
+    answer(unsafe { named_set(set) }.and_then(|set| {
         // SAFETY: passed on.
         let (wait, _) = unsafe { wait_of(word, expected, flags) }?;
-        if set.len() == MOST {
-            Err(EOVERFLOW)
-        } else {
-            Ok(set.push(wait))
-        }
-    });
-    value(added.map(|index| index as c_int), -1)
+        require(set.len() < MOST, EOVERFLOW)?;
+        Ok(set.push(wait))
+    }))
 }
 
 /// # Safety
@@ -357,11 +339,9 @@ unsafe extern "C" fn umcg_waitset_expect(
     expected: u32,
 ) -> c_int {
     // SAFETY: passed on.
-    status(unsafe { named_set(set) }.and_then(|set| {
-        let index = usize::try_from(index)
-            .ok()
-            .filter(|index| *index < set.len())
-            .ok_or(EINVAL)?;
+    answer(unsafe { named_set(set) }.and_then(|set| {
+        let index = count(index)?;
+        require(index < set.len(), EINVAL)?;
         set.expect(index, expected);
         Ok(())
     }))
@@ -372,7 +352,7 @@ unsafe extern "C" fn umcg_waitset_expect(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_waitset_clear(set: *mut WaitSet<'static>) -> c_int {
     // SAFETY: passed on.
-    status(unsafe { named_set(set) }.map(WaitSet::clear))
+    answer(unsafe { named_set(set) }.map(WaitSet::clear))
 }
 
 /// # Safety
@@ -384,13 +364,10 @@ unsafe extern "C" fn umcg_waitset_wait(
     changed: *mut c_int,
 ) -> c_int {
     // SAFETY: passed on.
-    let ended = unsafe { named_set(set) }.and_then(|set| {
-        if set.is_empty() {
-            return Err(EINVAL);
-        }
+    answer(unsafe { named_set(set) }.and_then(|set| {
+        require(!set.is_empty(), EINVAL)?;
         let first = set.changed();
         // SAFETY: passed on.
         unsafe { waited(first, changed, || ffi::wait_set(set, deadline(deadline_ns))) }
-    });
-    value(ended, -1)
+    }))
 }

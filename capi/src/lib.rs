@@ -4,11 +4,15 @@
 //! Every function of `ctl` and `uth` turns its arguments into those of one function of `umcg-core`,
 //! and that function's error into `errno` or an abort. The other modules do the same for the crate
 //! `umcg`; `rt` adds C's counterpart of its sockets. Mistakes that a C caller can make, and that
-//! Rust's types or `unsafe` contracts rule out, are checked here.
+//! Rust's types or `unsafe` contracts rule out, are checked here. `answer`, `object` and `wait` are
+//! their common parts.
 
+mod answer;
 mod ctl;
 mod futex;
+mod notice;
 mod nt;
+mod object;
 mod pthread;
 mod rt;
 mod segment;
@@ -17,8 +21,9 @@ mod sem;
 mod sync;
 mod tube;
 mod uth;
+mod wait;
 
-use libc::EINVAL;
+use libc::{E2BIG, EINVAL};
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt::Display;
 use std::io::Write;
@@ -95,6 +100,37 @@ pub(crate) unsafe fn references<'a, T>(
     // SAFETY: none is null, and by the contract they are addresses of such; a reference is laid out
     // as a pointer.
     Ok(unsafe { &*(std::ptr::from_ref(pointers) as *const [&T]) })
+}
+
+/// Copies a structure of the caller's, which begins with its own size, over `default`. Members that
+/// the caller does not know keep their default. Members that this library does not know must be
+/// zero.
+///
+/// # Safety
+/// `given` is null, or points to a size and that many bytes. All bytes make a valid T.
+pub(crate) unsafe fn versioned<T: Copy>(default: T, given: *const T) -> Result<T, c_int> {
+    let mut own = default;
+    if given.is_null() {
+        return Ok(own);
+    }
+    // SAFETY: by the contract.
+    let size = unsafe { given.cast::<usize>().read() };
+    if size < size_of::<usize>() {
+        return Err(EINVAL);
+    }
+    // SAFETY: by the contract.
+    let bytes = unsafe { std::slice::from_raw_parts(given.cast::<u8>(), size) };
+    if bytes.iter().skip(size_of::<T>()).any(|byte| *byte != 0) {
+        return Err(E2BIG);
+    }
+    let known = size.min(size_of::<T>());
+    // SAFETY: both have this size.
+    unsafe {
+        bytes
+            .as_ptr()
+            .copy_to_nonoverlapping((&raw mut own).cast(), known)
+    };
+    Ok(own)
 }
 
 /// Ends the process over a misuse of `function`, which has no way to return an error.

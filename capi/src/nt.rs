@@ -1,12 +1,13 @@
 //! `umcg/nt.h`: C's names for `umcg::nt`.
 //!
 //! A handle is the address of its object. A wait that has to wait has handles of its own meanwhile,
-//! so that other callers may close theirs. Only such a wait is a point of cancellation; the
-//! unwinding is caught here (`ffi::interruptible`).
+//! so that other callers may close theirs.
 
+use crate::answer::{answer, require};
 use crate::failed;
-use crate::rt::{NO_TIMEOUT, status, value};
-use libc::{EAGAIN, ECANCELED, EINVAL, EOVERFLOW, EOWNERDEAD, EPERM, ETIMEDOUT, c_int};
+use crate::object::store;
+use crate::wait::{NO_TIMEOUT, interruptible};
+use libc::{EAGAIN, EINVAL, EOVERFLOW, EOWNERDEAD, EPERM, ETIMEDOUT, c_int};
 use std::mem::ManuallyDrop;
 use std::num::NonZeroU32;
 use std::ptr::null;
@@ -15,7 +16,7 @@ use umcg::nt::{
     self, BorrowedHandle, Event, Handle, Mutex, NotOwner, OutOfRange, Owned, Semaphore, Timer,
     Wait, WaitError, Woken,
 };
-use umcg::rt::ffi::{self, Cancelled};
+use umcg::rt::ffi;
 
 /// C's handle of an object.
 type NtObject = *const ();
@@ -41,9 +42,7 @@ const EPOCH: u64 = 11_644_473_600 * 10_000_000;
 /// # Safety
 /// `object` is null, or has a reference as long as this is used.
 unsafe fn named(object: NtObject) -> Result<ManuallyDrop<Handle>, c_int> {
-    if object.is_null() {
-        return Err(EINVAL);
-    }
+    require(!object.is_null(), EINVAL)?;
     // SAFETY: by the contract, and it is not dropped.
     Ok(ManuallyDrop::new(unsafe { Handle::from_raw(object) }))
 }
@@ -62,17 +61,45 @@ unsafe fn with<K, R>(
     f(kind(&handle).ok_or(EINVAL)?)
 }
 
-fn made(handle: impl Into<Handle>) -> NtObject {
-    handle.into().into_raw()
+/// Changes the object, and stores its value before.
+///
+/// # Safety
+/// `object` is as for `named`, `previous` as for `store`.
+unsafe fn change<K, P>(
+    object: NtObject,
+    kind: impl FnOnce(&Handle) -> Option<&K>,
+    previous: *mut P,
+    f: impl FnOnce(&K) -> Result<P, c_int>,
+) -> c_int {
+    // SAFETY: passed on.
+    let changed = unsafe { with(object, kind, f) };
+    // SAFETY: passed on.
+    answer(changed.map(|before| unsafe { store(previous, before) }))
 }
 
+/// Stores two values of the object.
+///
 /// # Safety
-/// `to` is null, or room for a value.
-unsafe fn store<T>(to: *mut T, value: T) {
-    if !to.is_null() {
-        // SAFETY: by the contract.
-        unsafe { to.write(value) };
-    }
+/// `object` is as for `named`, the others as for `store`.
+unsafe fn read<K, A, B>(
+    object: NtObject,
+    kind: impl FnOnce(&Handle) -> Option<&K>,
+    (first, second): (*mut A, *mut B),
+    f: impl FnOnce(&K) -> (A, B),
+) -> c_int {
+    // SAFETY: passed on.
+    answer(
+        unsafe { with(object, kind, |object| Ok(f(object))) }.map(|values| {
+            // SAFETY: passed on.
+            unsafe { store(first, values.0) };
+            // SAFETY: passed on.
+            unsafe { store(second, values.1) };
+        }),
+    )
+}
+
+fn made(handle: impl Into<Handle>) -> NtObject {
+    handle.into().into_raw()
 }
 
 fn owner(owner: u32) -> Result<NonZeroU32, c_int> {
@@ -103,17 +130,13 @@ impl<'a> NtWait<'a> {
             // SAFETY: by the contract.
             _ => unsafe { std::slice::from_raw_parts(objects, count as usize) },
         };
-        if objects.iter().any(|object| object.is_null()) {
-            return Err(EINVAL);
-        }
+        require(objects.iter().all(|object| !object.is_null()), EINVAL)?;
         // SAFETY: none is null, and by the contract they are objects; a borrowed handle is laid out
         // as a pointer to one.
         let objects = unsafe { &*(std::ptr::from_ref(objects) as *const [BorrowedHandle<'a>]) };
         // SAFETY: not null, and by the contract an object.
         let alert = (!alert.is_null()).then(|| unsafe { BorrowedHandle::from_raw(alert) });
-        if alert.is_some_and(|alert| !alert.is_event()) {
-            return Err(EINVAL);
-        }
+        require(alert.is_none_or(|alert| alert.is_event()), EINVAL)?;
         Ok(NtWait {
             objects,
             is_all: is_all != 0,
@@ -157,12 +180,9 @@ impl<'a> NtWait<'a> {
             Some(ended) => ended,
             None => self.keep(deadline_ns)?,
         };
-        ended.map_err(|error| {
-            if error == WaitError::TimedOut {
-                ETIMEDOUT
-            } else {
-                EINVAL
-            }
+        ended.map_err(|error| match error {
+            WaitError::TimedOut => ETIMEDOUT,
+            _ => EINVAL,
         })
     }
 
@@ -185,11 +205,10 @@ impl<'a> NtWait<'a> {
 
     fn stop(&self, deadline_ns: u64) -> Result<Result<Woken, WaitError>, c_int> {
         let wait = self.wait();
-        let ended = ffi::interruptible(|| match deadline_ns {
+        interruptible(|| match deadline_ns {
             NO_TIMEOUT => wait.wait(),
             at => wait.wait_deadline(ffi::instant(at)),
-        });
-        ended.map_err(|Cancelled| ECANCELED)
+        })
     }
 
     /// The index for C, and whether the object was abandoned.
@@ -207,14 +226,10 @@ impl<'a> NtWait<'a> {
 /// As `NtWait::new`; `index` as for `store`.
 unsafe fn wait(asked: Result<NtWait<'_>, c_int>, deadline_ns: u64, index: *mut u32) -> c_int {
     let ended = asked.and_then(|asked| Ok(asked.index(asked.ended(deadline_ns)?)));
-    status(ended.and_then(|(at, is_abandoned)| {
+    answer(ended.and_then(|(at, is_abandoned)| {
         // SAFETY: passed on.
         unsafe { store(index, at) };
-        if is_abandoned {
-            Err(EOWNERDEAD)
-        } else {
-            Ok(())
-        }
+        require(!is_abandoned, EOWNERDEAD)
     }))
 }
 
@@ -274,11 +289,7 @@ unsafe extern "C" fn umcg_nt_wait_multiple(
         INFINITE => NO_TIMEOUT,
         some => ffi::after(u64::from(some) * 1_000_000),
     };
-    let fits = if (1..=MOST_OF_WINDOWS).contains(&count) {
-        Ok(())
-    } else {
-        Err(EINVAL)
-    };
+    let fits = require((1..=MOST_OF_WINDOWS).contains(&count), EINVAL);
     // SAFETY: passed on.
     let asked = fits.and_then(|()| unsafe { NtWait::new(objects, count, all, alert) });
     match asked.and_then(|asked| asked.ended(deadline_ns)) {
@@ -335,104 +346,79 @@ extern "C" fn umcg_nt_event_create(manual: c_int, signaled: c_int) -> NtObject {
 }
 
 /// # Safety
-/// `event` is as for `named`, `previous` as for `store`.
-unsafe fn change_event(
-    event: NtObject,
-    previous: *mut c_int,
-    change: impl FnOnce(&Event) -> bool,
-) -> c_int {
-    // SAFETY: passed on.
-    let changed = unsafe { with(event, Handle::as_event, |event| Ok(change(event))) };
-    // SAFETY: passed on.
-    status(changed.map(|was_set| unsafe { store(previous, was_set.into()) }))
-}
-
-/// # Safety
-/// As `change_event`.
+/// As `change`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_nt_event_set(event: NtObject, previous: *mut c_int) -> c_int {
     // SAFETY: passed on.
-    unsafe { change_event(event, previous, Event::set) }
+    unsafe {
+        change(event, Handle::as_event, previous, |event| {
+            Ok(event.set().into())
+        })
+    }
 }
 
 /// # Safety
-/// As `change_event`.
+/// As `change`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_nt_event_reset(event: NtObject, previous: *mut c_int) -> c_int {
     // SAFETY: passed on.
-    unsafe { change_event(event, previous, Event::reset) }
+    unsafe {
+        change(event, Handle::as_event, previous, |event| {
+            Ok(event.reset().into())
+        })
+    }
 }
 
 /// # Safety
-/// As `change_event`.
+/// As `change`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_nt_event_pulse(event: NtObject, previous: *mut c_int) -> c_int {
     // SAFETY: passed on.
-    unsafe { change_event(event, previous, Event::pulse) }
+    unsafe {
+        change(event, Handle::as_event, previous, |event| {
+            Ok(event.pulse().into())
+        })
+    }
 }
 
 /// # Safety
-/// `event` is as for `named`, the others as for `store`.
+/// As `read`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_nt_event_read(
     event: NtObject,
     signaled: *mut c_int,
     manual: *mut c_int,
 ) -> c_int {
+    let look = |event: &Event| (event.is_set().into(), event.is_manual().into());
     // SAFETY: passed on.
-    let read = unsafe {
-        with(event, Handle::as_event, |event| {
-            Ok((event.is_set(), event.is_manual()))
-        })
-    };
-    status(read.map(|(is_set, is_manual)| {
-        // SAFETY: passed on.
-        unsafe { store(signaled, is_set.into()) };
-        // SAFETY: passed on.
-        unsafe { store(manual, is_manual.into()) };
-    }))
+    unsafe { read(event, Handle::as_event, (signaled, manual), look) }
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn umcg_nt_sem_create(count: u32, max: u32) -> NtObject {
-    value(
+    answer(
         Semaphore::new(count, max)
             .map(made)
             .map_err(|OutOfRange| EINVAL),
-        null(),
     )
 }
 
 /// # Safety
-/// `sem` is as for `named`, `previous` as for `store`.
+/// As `change`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_nt_sem_release(sem: NtObject, count: u32, previous: *mut u32) -> c_int {
+    let release = |sem: &Semaphore| sem.release(count).map_err(|OutOfRange| EOVERFLOW);
     // SAFETY: passed on.
-    let released = unsafe {
-        with(sem, Handle::as_semaphore, |sem| {
-            sem.release(count).map_err(|OutOfRange| EOVERFLOW)
-        })
-    };
-    // SAFETY: passed on.
-    status(released.map(|before| unsafe { store(previous, before) }))
+    unsafe { change(sem, Handle::as_semaphore, previous, release) }
 }
 
 /// # Safety
-/// `sem` is as for `named`, the others as for `store`.
+/// As `read`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_nt_sem_read(sem: NtObject, count: *mut u32, max: *mut u32) -> c_int {
+    let look = |sem: &Semaphore| (sem.count(), sem.most());
     // SAFETY: passed on.
-    let read = unsafe {
-        with(sem, Handle::as_semaphore, |sem| {
-            Ok((sem.count(), sem.most()))
-        })
-    };
-    status(read.map(|(now, most)| {
-        // SAFETY: passed on.
-        unsafe { store(count, now) };
-        // SAFETY: passed on.
-        unsafe { store(max, most) };
-    }))
+    unsafe { read(sem, Handle::as_semaphore, (count, max), look) }
 }
 
 #[unsafe(no_mangle)]
@@ -442,11 +428,10 @@ extern "C" fn umcg_nt_mutex_create(owned: c_int) -> NtObject {
 
 #[unsafe(no_mangle)]
 extern "C" fn umcg_nt_mutex_create_as(owner: u32, depth: u32) -> NtObject {
-    value(
+    answer(
         Mutex::with_owner(owner, depth)
             .map(made)
             .map_err(|OutOfRange| EINVAL),
-        null(),
     )
 }
 
@@ -459,14 +444,12 @@ unsafe extern "C" fn umcg_nt_mutex_release(mutex: NtObject, previous: *mut u32) 
 }
 
 /// # Safety
-/// `mutex` is as for `named`, `previous` as for `store`.
+/// As `change`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_nt_mutex_unlock(mutex: NtObject, by: u32, previous: *mut u32) -> c_int {
     let unlock = |mutex: &Mutex| mutex.unlock_as(owner(by)?).map_err(|NotOwner| EPERM);
     // SAFETY: passed on.
-    let unlocked = unsafe { with(mutex, Handle::as_mutex, unlock) };
-    // SAFETY: passed on.
-    status(unlocked.map(|before| unsafe { store(previous, before) }))
+    unsafe { change(mutex, Handle::as_mutex, previous, unlock) }
 }
 
 /// # Safety
@@ -475,7 +458,7 @@ unsafe extern "C" fn umcg_nt_mutex_unlock(mutex: NtObject, by: u32, previous: *m
 unsafe extern "C" fn umcg_nt_mutex_kill(mutex: NtObject, by: u32) -> c_int {
     let kill = |mutex: &Mutex| mutex.kill(owner(by)?).map_err(|NotOwner| EPERM);
     // SAFETY: passed on.
-    status(unsafe { with(mutex, Handle::as_mutex, kill) })
+    answer(unsafe { with(mutex, Handle::as_mutex, kill) })
 }
 
 /// # Safety
@@ -488,21 +471,16 @@ unsafe extern "C" fn umcg_nt_mutex_read(
 ) -> c_int {
     // SAFETY: passed on.
     let read = unsafe { with(mutex, Handle::as_mutex, |mutex| Ok(mutex.owned())) };
-    status(read.and_then(|owned| {
-        let (by, so_often) = if let Owned::By(by, so_often) = owned {
-            (by.get(), so_often)
-        } else {
-            (0, 0)
+    answer(read.and_then(|owned| {
+        let (by, so_often) = match owned {
+            Owned::By(by, so_often) => (by.get(), so_often),
+            _ => (0, 0),
         };
         // SAFETY: passed on.
         unsafe { store(owner, by) };
         // SAFETY: passed on.
         unsafe { store(depth, so_often) };
-        if owned == Owned::Abandoned {
-            Err(EOWNERDEAD)
-        } else {
-            Ok(())
-        }
+        require(owned != Owned::Abandoned, EOWNERDEAD)
     }))
 }
 
@@ -523,7 +501,7 @@ unsafe extern "C" fn umcg_nt_timer_set(timer: NtObject, due_ns: u64, period_ns: 
             .map_err(|error| error.raw_os_error().unwrap_or(EAGAIN)),
     };
     // SAFETY: passed on.
-    status(unsafe { with(timer, Handle::as_timer, set) })
+    answer(unsafe { with(timer, Handle::as_timer, set) })
 }
 
 /// # Safety
@@ -531,7 +509,7 @@ unsafe extern "C" fn umcg_nt_timer_set(timer: NtObject, due_ns: u64, period_ns: 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_nt_timer_set_100ns(timer: NtObject, due: i64, period_ms: i32) -> c_int {
     let Ok(period_ms) = u64::try_from(period_ms) else {
-        return status(Err(EINVAL));
+        return answer(Err::<(), _>(EINVAL));
     };
     let from_now = if due < 0 {
         due.unsigned_abs()
@@ -561,30 +539,18 @@ fn now() -> u64 {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_nt_timer_cancel(timer: NtObject) -> c_int {
     // SAFETY: passed on.
-    value(
-        unsafe { with(timer, Handle::as_timer, |timer| Ok(timer.cancel().into())) },
-        -1,
-    )
+    answer(unsafe { with(timer, Handle::as_timer, |timer| Ok(timer.cancel())) })
 }
 
 /// # Safety
-/// `timer` is as for `named`, the others as for `store`.
+/// As `read`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_nt_timer_read(
     timer: NtObject,
     signaled: *mut c_int,
     due_ns: *mut u64,
 ) -> c_int {
+    let look = |timer: &Timer| (timer.is_set().into(), timer.due_nanos().unwrap_or(0));
     // SAFETY: passed on.
-    let read = unsafe {
-        with(timer, Handle::as_timer, |timer| {
-            Ok((timer.is_set(), timer.due_nanos()))
-        })
-    };
-    status(read.map(|(is_set, due)| {
-        // SAFETY: passed on.
-        unsafe { store(signaled, is_set.into()) };
-        // SAFETY: passed on.
-        unsafe { store(due_ns, due.unwrap_or(0)) };
-    }))
+    unsafe { read(timer, Handle::as_timer, (signaled, due_ns), look) }
 }

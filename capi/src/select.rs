@@ -2,18 +2,20 @@
 
 mod set;
 
-use crate::rt::{NO_TIMEOUT, Pointer, Worker, named_worker, value};
+use crate::answer::{Errno, answer, require};
+use crate::object::named;
+use crate::rt::{Pointer, Worker, named_worker};
 use crate::tube;
-use libc::{ECANCELED, EINVAL, ESHUTDOWN, ETIMEDOUT};
+use crate::wait::{NO_TIMEOUT, wait};
+use libc::{EINVAL, ESHUTDOWN, ETIMEDOUT};
 use std::ffi::{c_int, c_void};
-use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::time::Instant;
 use umcg::JoinHandle;
 use umcg::io::Readiness;
 use umcg::rt::Ending;
-use umcg::rt::ffi::{self, Cancelled};
+use umcg::rt::ffi;
 use umcg::select::{Operation, Select, Selectable, Timer, at};
 use umcg::sync::ffi::{Locking, locking};
 use umcg::sync::{Acquiring, Event, Object, RawMutex, Semaphore, Waiting};
@@ -97,9 +99,7 @@ impl Named<'_> {
         match op.kind {
             0 => Ok(Named::Nothing),
             // SAFETY: by the contract.
-            1 => unsafe { op.object.cast::<Semaphore>().as_ref() }
-                .map(Named::Semaphore)
-                .ok_or(EINVAL),
+            1 => unsafe { named(op.object.cast()) }.map(Named::Semaphore),
             2 => Ok(Named::Time(op.value)),
             END => Ok(Named::Worker(op.object.cast())),
             // SAFETY: by the contract.
@@ -107,13 +107,9 @@ impl Named<'_> {
             // SAFETY: by the contract.
             5 => unsafe { op.tube() }.map(|(tube, message)| Named::Receive(tube, message)),
             // SAFETY: by the contract.
-            6 => unsafe { op.object.cast::<RawMutex>().as_ref() }
-                .map(Named::Mutex)
-                .ok_or(EINVAL),
+            6 => unsafe { named(op.object.cast()) }.map(Named::Mutex),
             // SAFETY: by the contract.
-            7 => unsafe { op.object.cast::<Event>().as_ref() }
-                .map(Named::Event)
-                .ok_or(EINVAL),
+            7 => unsafe { named(op.object.cast()) }.map(Named::Event),
             // SAFETY: by the contract.
             8 => unsafe { op.fd() }.map(Named::Readable),
             // SAFETY: by the contract.
@@ -142,11 +138,8 @@ unsafe fn workers(ops: &[Op]) -> Result<Vec<Borrowed>, c_int> {
         }
     }
     seen.sort_unstable();
-    if seen.windows(2).any(|pair| pair[0] == pair[1]) {
-        Err(EINVAL)
-    } else {
-        Ok(workers)
-    }
+    require(seen.windows(2).all(|pair| pair[0] != pair[1]), EINVAL)?;
+    Ok(workers)
 }
 
 enum AnyOperation<'a> {
@@ -195,7 +188,7 @@ impl<'a> AnyOperation<'a> {
         }
     }
 
-    fn operation(&mut self) -> &mut (dyn Selectable + 'a) {
+    fn operation(&mut self) -> &mut (dyn WithError + 'a) {
         match self {
             AnyOperation::Semaphore(operation) => operation,
             AnyOperation::Time(operation) => operation,
@@ -204,19 +197,6 @@ impl<'a> AnyOperation<'a> {
             AnyOperation::Lock(operation) => operation,
             AnyOperation::Event(operation) => operation,
             AnyOperation::End(operation) => &mut **operation,
-        }
-    }
-
-    /// For the one that was done.
-    fn error(&mut self) -> c_int {
-        match self {
-            AnyOperation::Semaphore(operation) => operation.error(),
-            AnyOperation::Message(operation) => operation.error(),
-            AnyOperation::Ready(operation) => operation.error(),
-            AnyOperation::Time(_)
-            | AnyOperation::Lock(_)
-            | AnyOperation::Event(_)
-            | AnyOperation::End(_) => 0,
         }
     }
 }
@@ -240,7 +220,7 @@ impl WithError for Selected<'_> {
 
 impl WithError for Readiness<'_> {
     fn error(&mut self) -> c_int {
-        self.outcome().map_or_else(error_code, |()| 0)
+        self.outcome().map_or_else(Errno::errno, |()| 0)
     }
 }
 
@@ -256,25 +236,20 @@ macro_rules! without_error {
 
 without_error!(Timer, Locking<'_>, Waiting<'_>, Ending<'_>);
 
-/// The kernel's; or the runtime was left behind by a fork.
-fn error_code(error: io::Error) -> c_int {
-    error.raw_os_error().unwrap_or(libc::EIO)
-}
-
-/// The operation that can be done at once, or that can be done first.
-fn wait<'o>(
+/// The index of the operation that can be done at once, or that can be done first; and its result.
+fn first<'o>(
     how: Select,
-    operations: &mut [&mut (dyn Selectable + 'o)],
+    operations: &mut [&mut (dyn WithError + 'o)],
     deadline_ns: u64,
-) -> Result<usize, c_int> {
-    if let Some(index) = how.try_each(operations) {
-        return Ok(index);
-    }
-    let done = ffi::interruptible(|| match deadline_ns {
-        NO_TIMEOUT => Some(how.wait(operations)),
-        at => how.wait_deadline(operations, ffi::instant(at)),
-    });
-    done.map_err(|Cancelled| ECANCELED)?.ok_or(ETIMEDOUT)
+) -> Result<(usize, c_int), c_int> {
+    let index = match how.try_each(operations) {
+        Some(index) => index,
+        None => wait(deadline_ns, |deadline| match deadline {
+            None => Ok(how.wait(operations)),
+            Some(at) => how.wait_deadline(operations, at).ok_or(ETIMEDOUT),
+        })?,
+    };
+    Ok((index, operations[index].error()))
 }
 
 /// The index of the completed operation, and its result.
@@ -297,8 +272,7 @@ unsafe fn select(ops: &[Op], flags: c_int, deadline_ns: u64) -> Result<(usize, c
             AnyOperation::new(ops.get(index), never, &mut ends)
         });
         let mut operations = waits.each_mut().map(AnyOperation::operation);
-        let index = wait(how, &mut operations[..ops.len()], deadline_ns)?;
-        Ok((index, waits[index].error()))
+        first(how, &mut operations[..ops.len()], deadline_ns)
     } else {
         // SAFETY: passed on.
         let mut waits: Vec<_> = ops
@@ -306,8 +280,7 @@ unsafe fn select(ops: &[Op], flags: c_int, deadline_ns: u64) -> Result<(usize, c
             .map(|op| unsafe { AnyOperation::new(Some(op), never, &mut ends) })
             .collect();
         let mut operations: Vec<_> = waits.iter_mut().map(AnyOperation::operation).collect();
-        let index = wait(how, &mut operations, deadline_ns)?;
-        Ok((index, waits[index].error()))
+        first(how, &mut operations, deadline_ns)
     }
 }
 
@@ -317,17 +290,13 @@ unsafe fn select(ops: &[Op], flags: c_int, deadline_ns: u64) -> Result<(usize, c
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_select(ops: *mut Op, n: c_int, flags: c_int, deadline_ns: u64) -> c_int {
     let len = usize::try_from(n).unwrap_or(0);
-    if ops.is_null() || len == 0 {
-        return value(Err(EINVAL), -1);
-    }
-    // SAFETY: by the contract.
-    let ops = unsafe { std::slice::from_raw_parts_mut(ops, len) };
-    // SAFETY: passed on.
-    let selected = unsafe { select(ops, flags, deadline_ns) };
-    // The index is less than `n`.
-    let index = selected.map(|(index, error)| {
+    let is_array = require(!ops.is_null() && len > 0, EINVAL);
+    answer(is_array.and_then(|()| {
+        // SAFETY: by the contract.
+        let ops = unsafe { std::slice::from_raw_parts_mut(ops, len) };
+        // SAFETY: passed on.
+        let (index, error) = unsafe { select(ops, flags, deadline_ns) }?;
         ops[index].error = error;
-        index as c_int
-    });
-    value(index, -1)
+        Ok(index)
+    }))
 }

@@ -1,9 +1,9 @@
 //! `uth.h`: UthLib's names for `umcg_core::uth`.
 
-use crate::{failed, misused};
-use std::ffi::{CStr, c_char, c_int, c_void};
+use crate::answer::{Errno, answer};
+use crate::{misused, string};
+use std::ffi::{c_char, c_int, c_void};
 use std::fmt::Display;
-use std::ptr::null_mut;
 use umcg_core::context::stack::StackError;
 use umcg_core::uth::{self, EntryFn, Method, Recycle, Uth, UthError};
 
@@ -19,29 +19,20 @@ pub(crate) struct UthOptions {
 const _: () = assert!(size_of::<UthOptions>() == size_of::<usize>() + 2 * size_of::<c_int>());
 const _: () = assert!(align_of::<UthOptions>() == align_of::<usize>());
 
-fn errno_of(error: UthError) -> c_int {
-    match error {
-        UthError::AlreadyInitialised | UthError::AlreadyVp => libc::EALREADY,
-        UthError::NoVp => libc::EPERM,
-        UthError::RankTaken | UthError::Running => libc::EBUSY,
-        UthError::MethodMissing => libc::ENOSYS,
-        UthError::OutOfMemory
-        | UthError::Stack(
-            StackError::OutOfMemory | StackError::TooManyMappings | StackError::Locked,
-        ) => libc::ENOMEM,
-        _ => libc::EINVAL,
+impl Errno for UthError {
+    fn errno(self) -> c_int {
+        match self {
+            UthError::AlreadyInitialised | UthError::AlreadyVp => libc::EALREADY,
+            UthError::NoVp => libc::EPERM,
+            UthError::RankTaken | UthError::Running => libc::EBUSY,
+            UthError::MethodMissing => libc::ENOSYS,
+            UthError::OutOfMemory
+            | UthError::Stack(
+                StackError::OutOfMemory | StackError::TooManyMappings | StackError::Locked,
+            ) => libc::ENOMEM,
+            _ => libc::EINVAL,
+        }
     }
-}
-
-fn status(result: Result<(), UthError>) -> c_int {
-    match result {
-        Ok(()) => 0,
-        Err(error) => failed(errno_of(error), -1),
-    }
-}
-
-fn handle(uth: Option<Uth>) -> *mut c_void {
-    uth.map_or(null_mut(), Uth::as_ptr)
 }
 
 /// The uth that a C caller named, which is not null.
@@ -104,20 +95,18 @@ unsafe extern "C" fn uth_init_options(given: *const UthOptions) -> c_int {
         recycle: 0,
         method: 0,
     });
-    match options(given.stack_size, given.recycle, given.method) {
-        Some(options) => status(uth::init(options)),
-        None => failed(libc::EINVAL, -1),
-    }
+    let options = options(given.stack_size, given.recycle, given.method);
+    answer(options.ok_or(libc::EINVAL).map(uth::init))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn uth_vp_init(vp: c_int) -> c_int {
     let rank = match u32::try_from(vp) {
-        Ok(rank) => Some(rank),
-        Err(_) if vp == -1 => None,
-        Err(_) => return failed(libc::EINVAL, -1),
+        Ok(rank) => Ok(Some(rank)),
+        Err(_) if vp == -1 => Ok(None),
+        Err(_) => Err(libc::EINVAL),
     };
-    status(uth::vp_init(rank).map(drop))
+    answer(rank.map(|rank| uth::vp_init(rank).map(drop)))
 }
 
 #[unsafe(no_mangle)]
@@ -130,13 +119,8 @@ extern "C" fn uth_get_vpid() -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn uth_create(function: Option<EntryFn>, arg: *mut c_void) -> *mut c_void {
-    let Some(function) = function else {
-        return failed(libc::EINVAL, null_mut());
-    };
-    match uth::create(function, arg) {
-        Ok(uth) => uth.as_ptr(),
-        Err(error) => failed(errno_of(error), null_mut()),
-    }
+    let create = |function| uth::create(function, arg).map(Uth::as_ptr);
+    answer(function.ok_or(libc::EINVAL).map(create))
 }
 
 /// # Safety
@@ -202,20 +186,13 @@ unsafe extern "C" fn uth_switchto2(vp: c_int, from: *mut c_void, to: *mut c_void
 
 #[unsafe(no_mangle)]
 extern "C" fn uth_self() -> *mut c_void {
-    match uth::current() {
-        Some(uth) => uth.as_ptr(),
-        None => failed(libc::EPERM, null_mut()),
-    }
+    answer(uth::current().map(Uth::as_ptr).ok_or(libc::EPERM))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn uth_self2(vp: c_int) -> *mut c_void {
-    let uth = handle(u32::try_from(vp).ok().and_then(uth::current_on));
-    if uth.is_null() {
-        failed(libc::EINVAL, uth)
-    } else {
-        uth
-    }
+    let uth = u32::try_from(vp).ok().and_then(uth::current_on);
+    answer(uth.map(Uth::as_ptr).ok_or(libc::EINVAL))
 }
 
 /// # Safety
@@ -223,10 +200,8 @@ extern "C" fn uth_self2(vp: c_int) -> *mut c_void {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uth_getarg(thread: *mut c_void) -> *mut c_void {
     // SAFETY: passed on.
-    match unsafe { Uth::from_ptr(thread) } {
-        Some(uth) => uth.arg(),
-        None => failed(libc::EINVAL, null_mut()),
-    }
+    let uth = unsafe { Uth::from_ptr(thread) };
+    answer(uth.map(Uth::arg).ok_or(libc::EINVAL))
 }
 
 /// # Safety
@@ -234,10 +209,8 @@ unsafe extern "C" fn uth_getarg(thread: *mut c_void) -> *mut c_void {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uth_setarg(thread: *mut c_void, arg: *mut c_void) -> *mut c_void {
     // SAFETY: passed on.
-    match unsafe { Uth::from_ptr(thread) } {
-        Some(uth) => uth.set_arg(arg),
-        None => failed(libc::EINVAL, null_mut()),
-    }
+    let uth = unsafe { Uth::from_ptr(thread) };
+    answer(uth.map(|uth| uth.set_arg(arg)).ok_or(libc::EINVAL))
 }
 
 /// # Safety
@@ -246,13 +219,11 @@ unsafe extern "C" fn uth_setarg(thread: *mut c_void, arg: *mut c_void) -> *mut c
 unsafe extern "C" fn uth_set_name(thread: *mut c_void, name: *const c_char) -> c_int {
     // SAFETY: passed on.
     let uth = unsafe { Uth::from_ptr(thread) };
-    match uth {
-        Some(uth) if !name.is_null() => {
-            // SAFETY: passed on.
-            let name = unsafe { CStr::from_ptr(name) };
-            uth.set_name(&name.to_string_lossy());
-            0
-        }
-        _ => failed(libc::EINVAL, -1),
-    }
+    // SAFETY: passed on.
+    let name = unsafe { string(name) };
+    answer(
+        uth.zip(name)
+            .map(|(uth, name)| uth.set_name(&name))
+            .ok_or(libc::EINVAL),
+    )
 }

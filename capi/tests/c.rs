@@ -90,12 +90,15 @@ programs! {
     rt_overflow "rt_overflow.c" runtime;
     rt_places "rt_places.c" runtime;
     rt_segment "rt_segment.c" runtime;
+    rt_segment_deaths "rt_segment_deaths.c" runtime;
     rt_select "rt_select.c" runtime;
     rt_sem "rt_sem.c" runtime;
     rt_spawn "rt_spawn.c" runtime;
     rt_stack "rt_stack.c" runtime;
     rt_sync "rt_sync.c" runtime;
+    rt_talt "rt_talt.c" runtime;
     rt_tube "rt_tube.c" runtime;
+    rt_tube_ends "rt_tube_ends.c" runtime;
     rt_wait "rt_wait.c" runtime;
     tls "tls.cc" twice;
     uth_errors "uth_errors.c" once;

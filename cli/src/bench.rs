@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use umcg_benches::harness::{
     self, Choice, Graph, Pattern, Plan, Program, Report, Section, plot, table,
 };
-use umcg_benches::{rt, run, switch, sync, uth};
+use umcg_benches::{block, rt, run, switch, sync, uth};
 
 #[derive(Subcommand)]
 pub(crate) enum Bench {
@@ -36,6 +36,9 @@ pub(crate) enum Bench {
     /// Unmodified programs, native and under `umcg run`
     #[command(after_help = metrics(run::SECTIONS))]
     Run(Parts),
+    /// Workers that block as threads do, and are noticed, beside threads, tokio and `umcg::net`
+    #[command(after_help = metrics(block::SECTIONS))]
+    Block(Parts),
     /// Semaphores and mutexes: ours, the kernel's, the C library's, std's, parking_lot's, tokio's,
     /// Go's
     #[command(after_help = metrics(sync::SEM.sections))]
@@ -52,6 +55,12 @@ pub(crate) enum Bench {
     /// To wait for one of many words: ours, futex_waitv, and eventfds with poll and epoll
     #[command(after_help = metrics(sync::WAITV.sections))]
     Waitv(Parts),
+    /// A turn of `bench block`
+    #[command(hide = true)]
+    BlockChild {
+        /// What to do, in JSON
+        task: String,
+    },
     /// A turn of `bench rt`
     #[command(hide = true)]
     RtChild {
@@ -202,11 +211,22 @@ pub(crate) fn run(bench: Bench) -> Result<ExitCode> {
                 "",
             )?;
         }
+        Bench::Block(parts) => {
+            let (options, wanted) = parts.with_own(&["bench"], block::OURS)?;
+            show(
+                || block::run(options.plan(), &wanted),
+                block::SECTIONS,
+                &[],
+                &options,
+                "",
+            )?;
+        }
         Bench::Sem(parts) => parts.run(&sync::SEM)?,
         Bench::Altsems(parts) => parts.run(&sync::ALTSEMS)?,
         Bench::Tube(parts) => parts.run(&sync::TUBE)?,
         Bench::Select(parts) => parts.run(&sync::SELECT)?,
         Bench::Waitv(parts) => parts.run(&sync::WAITV)?,
+        Bench::BlockChild { task } => block::child(&task)?,
         Bench::RtChild { task } => rt::child(&task)?,
         Bench::SyncChild { task } => sync::child(&task)?,
     }

@@ -1,5 +1,5 @@
 //! The command `umcg`: `umcg bench` compares, `umcg doctor` reports this machine's features,
-//! `umcg run` runs a program.
+//! `umcg run` runs a program, `umcg dump` and `umcg trace` look inside.
 //!
 //! Its exit status is 0, 1 where `umcg bench compare` has found a row that is worse, and 2 after an
 //! error.
@@ -7,8 +7,10 @@
 mod bench;
 mod compare;
 mod doctor;
+mod dump;
 mod output;
 mod run;
+mod trace;
 
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -33,6 +35,10 @@ enum Command {
     Doctor(doctor::Args),
     /// Run a program with its threads scheduled in user mode
     Run(run::Args),
+    /// List the threads of a program under `umcg run`, and where each of them stands
+    Dump(dump::Args),
+    /// Sum up a trace of `umcg run --trace`, or draw it
+    Trace(trace::Args),
     /// Print a shell's completions
     #[command(hide = true)]
     Completions {
@@ -62,6 +68,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Bench { bench } => return bench::run(bench),
         Command::Doctor(args) => doctor::run(&args)?,
         Command::Run(args) => run::run(&args)?,
+        Command::Dump(args) => dump::run(&args)?,
+        Command::Trace(args) => trace::run(&args)?,
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "umcg", &mut text);

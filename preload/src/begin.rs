@@ -1,6 +1,7 @@
 //! The begin: when the program is about to make its first thread.
 
 use crate::heap;
+use std::ptr::null_mut;
 use std::sync::{Once, OnceLock};
 use umcg::intercept::{Settings, tell};
 
@@ -37,10 +38,8 @@ fn begin() {
         }
         Some(Ok(None)) | None => return,
     };
-    if !has_one_thread() {
-        return tell(format_args!(
-            "run: the program has threads already; it runs natively"
-        ));
+    if let Some(obstacle) = obstacle() {
+        return tell_without_memory(obstacle);
     }
     // SAFETY: called once, and the process has one thread.
     match unsafe { umcg::intercept::begin(settings) } {
@@ -49,6 +48,63 @@ fn begin() {
     }
 }
 
+/// Why the program has to run natively. What the library needs at its begin is looked for here: it
+/// could not go on without.
+fn obstacle() -> Option<&'static str> {
+    if !has_memory() {
+        Some("there is not enough memory")
+    } else if !has_keys() {
+        Some("all keys of pthread_key_create are taken")
+    } else if !has_one_thread() {
+        Some("the program has threads already")
+    } else {
+        None
+    }
+}
+
 fn has_one_thread() -> bool {
     std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1)
+}
+
+/// Whether there are addresses left (RLIMIT_AS): twice as many as a begin with one server takes.
+fn has_memory() -> bool {
+    const BYTES: usize = 32 << 20;
+    let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a new mapping, which nobody uses.
+    let place = unsafe { libc::mmap(null_mut(), BYTES, libc::PROT_NONE, kind, -1, 0) };
+    if place == libc::MAP_FAILED {
+        return false;
+    }
+    // SAFETY: the mapping from above.
+    unsafe { libc::munmap(place, BYTES) };
+    true
+}
+
+/// Whether as many keys are left as the library and Rust's own one use.
+fn has_keys() -> bool {
+    const KEYS: usize = 8;
+    let mut keys = [0; KEYS];
+    // SAFETY: a place for the key, and no destructor.
+    let is_made =
+        |key: &mut libc::pthread_key_t| unsafe { libc::pthread_key_create(key, None) == 0 };
+    let made = keys
+        .iter_mut()
+        .map(is_made)
+        .take_while(|made| *made)
+        .count();
+    for key in &keys[..made] {
+        // SAFETY: made above, and never used.
+        unsafe { libc::pthread_key_delete(*key) };
+    }
+    made == KEYS
+}
+
+/// Says why the program runs natively, without an allocation.
+fn tell_without_memory(reason: &str) {
+    let parts = ["umcg: run: ", reason, "; the program runs natively\n"].map(|part| libc::iovec {
+        iov_base: part.as_ptr().cast_mut().cast(),
+        iov_len: part.len(),
+    });
+    // SAFETY: three parts, which are read.
+    unsafe { libc::writev(libc::STDERR_FILENO, parts.as_ptr(), parts.len() as i32) };
 }

@@ -34,6 +34,7 @@ unsafe extern "C" fn loaded(
     _arguments: *const *const c_char,
     environment: *const *const c_char,
 ) {
+    symbols::prepare();
     // The program may change its environment before it makes a thread.
     // SAFETY: by the contract.
     begin::keep(unsafe { Environment::new(environment) }.settings());

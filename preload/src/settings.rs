@@ -19,7 +19,9 @@ impl Environment {
 
     /// The settings; None if the library was loaded for no program of `umcg run`.
     pub(crate) fn settings(self) -> Result<Option<Settings>, &'static str> {
-        self.get("UMCG_RUN").map(settings).transpose()
+        let settings = self.get("UMCG_RUN").map(settings).transpose()?;
+        let trace = self.get("UMCG_RUN_TRACE");
+        Ok(settings.map(|settings| Settings { trace, ..settings }))
     }
 
     /// The value of a variable.

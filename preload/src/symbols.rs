@@ -3,6 +3,8 @@
 use crate::begin::before_thread;
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::transmute;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 type Start = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
 type Create = unsafe extern "C" fn(
@@ -14,10 +16,41 @@ type Create = unsafe extern "C" fn(
 type StartC11 = unsafe extern "C" fn(*mut c_void) -> c_int;
 type CreateC11 = unsafe extern "C" fn(*mut libc::pthread_t, StartC11, *mut c_void) -> c_int;
 
-/// The C library's function of this name.
-fn next(name: &CStr) -> *mut c_void {
-    // SAFETY: a C string; the next object in the order of the search.
-    unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
+/// A function of the C library's, looked up once: a look-up takes the lock of the dynamic linker,
+/// which another thread may hold in a constructor that waits for the caller.
+struct Function {
+    name: &'static CStr,
+    at: AtomicPtr<c_void>,
+}
+
+impl Function {
+    const fn new(name: &'static CStr) -> Function {
+        Function {
+            name,
+            at: AtomicPtr::new(null_mut()),
+        }
+    }
+
+    /// Null if there is none.
+    fn get(&self) -> *mut c_void {
+        let known = self.at.load(Relaxed);
+        if !known.is_null() {
+            return known;
+        }
+        // SAFETY: a C string; the next object in the order of the search.
+        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        self.at.store(found, Relaxed);
+        found
+    }
+}
+
+static CREATE: Function = Function::new(c"pthread_create");
+static CREATE_C11: Function = Function::new(c"thrd_create");
+
+/// Looks all functions up, while the process has one thread.
+pub(crate) fn prepare() {
+    CREATE.get();
+    CREATE_C11.get();
 }
 
 /// pthread_create(3).
@@ -32,7 +65,7 @@ unsafe extern "C" fn pthread_create(
     argument: *mut c_void,
 ) -> c_int {
     before_thread();
-    let function = next(c"pthread_create");
+    let function = CREATE.get();
     if function.is_null() {
         return libc::EAGAIN;
     }
@@ -55,7 +88,7 @@ unsafe extern "C" fn thrd_create(
     /// `thrd_error`.
     const ERROR: c_int = 2;
     before_thread();
-    let function = next(c"thrd_create");
+    let function = CREATE_C11.get();
     if function.is_null() {
         return ERROR;
     }

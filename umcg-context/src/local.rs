@@ -83,6 +83,14 @@ impl Words {
         self.put(4, guest.expose_provenance());
     }
 
+    /// As [`guest`].
+    #[inline(always)]
+    pub fn guest(self) -> *mut () {
+        // SAFETY: by the contract of `of`, one of the words.
+        let word = unsafe { self.0.wrapping_add(4).read() };
+        core::ptr::with_exposed_provenance_mut(word)
+    }
+
     #[inline(always)]
     fn put(self, index: usize, value: usize) {
         // SAFETY: by the contract of `of`, one of the words.

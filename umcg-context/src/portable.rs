@@ -75,13 +75,17 @@ pub trait SwitchMethod {
     /// As [`SwitchMethod::prepare`]. The context was prepared with this very stack and has not
     /// moved, and nothing but the flows on it wrote to either since, unless whole pages of them
     /// were zeroed (`MADV_DONTNEED`).
+    #[inline]
     unsafe fn reprepare(
         context: *mut Self::Context,
         stack: *mut u8,
         size: usize,
         entry: EntryFn,
         arg: *mut (),
-    );
+    ) {
+        // SAFETY: passed on.
+        unsafe { Self::prepare(context, stack, size, entry, arg) }
+    }
 
     /// Suspends the caller into `from` and continues `to`.
     ///
@@ -150,18 +154,6 @@ impl SwitchMethod for Asm {
         unsafe { context.prepare(stack.wrapping_add(size), entry, arg) }
     }
 
-    #[inline]
-    unsafe fn reprepare(
-        context: *mut Context,
-        stack: *mut u8,
-        size: usize,
-        entry: EntryFn,
-        arg: *mut (),
-    ) {
-        // SAFETY: passed on.
-        unsafe { Self::prepare(context, stack, size, entry, arg) }
-    }
-
     #[inline(always)]
     unsafe fn switch(from: *mut Context, to: *mut Context) {
         // SAFETY: passed on.
@@ -219,18 +211,6 @@ impl SwitchMethod for Mcsc {
 
     #[inline]
     unsafe fn prepare(
-        context: *mut PortableContext,
-        stack: *mut u8,
-        size: usize,
-        entry: EntryFn,
-        arg: *mut (),
-    ) {
-        // SAFETY: passed on.
-        unsafe { umcg_mcsc_prepare(context, stack, size, entry, arg) }
-    }
-
-    #[inline]
-    unsafe fn reprepare(
         context: *mut PortableContext,
         stack: *mut u8,
         size: usize,

@@ -18,6 +18,7 @@ pub use crate::umcg::guest::GuestHead;
 pub use base::granted::{Granted, granted};
 pub use base::uncancelled::Uncancelled;
 pub use os::fatal::{fatal, say};
+pub use os::sanitizer::is_sanitized;
 pub use os::{asymmetric, boundary, guarded};
 pub use umcg_context as context;
 
@@ -28,5 +29,5 @@ pub mod fork {
 
 /// Handlers of signals.
 pub mod signal {
-    pub use crate::os::signal::{HandlerFn, install, without};
+    pub use crate::os::signal::{Handler, HandlerFn, install, take_pending, without};
 }

@@ -15,6 +15,7 @@
 //!
 //! Of the parts, `x86::image` finds objects, `unwind` their functions, `code` the sites, `entries`
 //! the jumps around, `window` the instructions to replace; `trampoline` and `patch` replace them.
+//! A program waits for that: `scan`, `length` and `zone` make it quick (3 ms for a C library).
 //!
 //! Invariants:
 //!
@@ -37,8 +38,9 @@ pub use report::{Counts, Error, Object, Report};
 mod x86;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub use x86::{
+    child::{Child, begin_child},
     engine::{forget, install, look_again, report},
-    extended::{extended_size, may_switch, restore_extended, save_extended},
+    extended::{extended_size, restore_extended, save_extended},
     net::{arm_thread, disarm_thread, on_sigsys, signal_restorer},
     step::{Inside, step_in, step_out},
     stub::raw_syscall,
@@ -50,8 +52,8 @@ mod unsupported;
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 pub use unsupported::{
     Inside, arm_thread, disarm_thread, extended_size, forget, install, is_inside, look_again,
-    may_switch, on_sigsys, on_trap, raw_syscall, report, restore_extended, save_extended,
-    signal_restorer, step_in, step_out,
+    on_sigsys, on_trap, raw_syscall, report, restore_extended, save_extended, signal_restorer,
+    step_in, step_out,
 };
 
 /// What to hook, and where.

@@ -96,12 +96,14 @@ pub fn extended_size() -> usize {
     0
 }
 
-/// Saves nothing.
+/// Saves nothing, which is all.
 ///
 /// # Safety
 ///
 /// None is needed.
-pub unsafe fn save_extended(_area: *mut u8) {}
+pub unsafe fn save_extended(_area: *mut u8) -> bool {
+    true
+}
 
 /// Restores nothing.
 ///
@@ -109,12 +111,6 @@ pub unsafe fn save_extended(_area: *mut u8) {}
 ///
 /// None is needed.
 pub unsafe fn restore_extended(_area: *const u8) {}
-
-/// Always true.
-#[must_use]
-pub fn may_switch() -> bool {
-    true
-}
 
 /// Makes a system call, by way of the C library.
 ///

@@ -148,6 +148,9 @@ functions! {
     // Something jumps at the syscall. Behind it is room.
     "test_entered": "mov eax, 500", "test edi, edi", "je 1f", "mov eax, 501", "1:", "syscall",
         "mov rcx, rax", "lea rax, [rcx]", "nop", "ret";
+    // So it does here, and the straight line has a number that is not hooked.
+    "test_other_number": "mov eax, 500", "test edi, edi", "je 1f", "mov eax, 39", "1:", "syscall",
+        "mov rcx, rax", "lea rax, [rcx]", "nop", "ret";
     // Something jumps at the syscall, and behind it as well.
     "test_closed": "xor ecx, ecx", "test edi, edi", "je 1f", "mov eax, 500", "1:", "syscall",
         "2:", "inc ecx", "cmp ecx, 3", "jb 2b", "ret";
@@ -157,6 +160,31 @@ functions! {
         "syscall", "ret";
     // A function far away jumps into the window.
     "test_by_far": "mov eax, 500", ".Ltest_far:", "syscall", "ret";
+    // So do others, by other instructions.
+    "test_by_condition": "mov eax, 500", ".Ltest_condition:", "syscall", "ret";
+    "test_by_lea": "mov eax, 500", ".Ltest_lea:", "syscall", "ret";
+    "test_by_call": "mov eax, 500", ".Ltest_call:", "syscall", "ret";
+    // Bytes look like a jump to it: a constant of a function far away, and data between functions.
+    "test_by_constant": "mov eax, 500", ".Ltest_constant:", "syscall", "ret";
+    "test_by_data": "mov eax, 500", ".Ltest_data:", "syscall", "ret";
+    // A symbol stands before it, so another object may jump there.
+    "test_by_name": "mov eax, 500", ".type test_name,@function", "test_name:", "syscall", "ret";
+    // Something jumps into the instruction itself.
+    "test_by_middle": "mov eax, 500", ".Ltest_middle:", "syscall", "ret";
+    // A function does not decode: so its site may be data, and what looks like a jump may be one.
+    "test_undecoded": "jmp 1f", ".byte 6", "1:", "mov eax, 500", "syscall", "ret";
+    "test_jumps_undecoded": "mov eax, 500", "jmp 1f", ".byte 6, 6, 0xe9",
+        ".long .Ltest_undecoded - . - 4", "1:", "jmp .Ltest_undecoded";
+    "test_by_undecoded": "mov eax, 500", ".Ltest_undecoded:", "syscall", "ret";
+    // The bytes of a `syscall` are part of constants.
+    "test_constants": "mov eax, 0x050f", "mov ecx, 0x0f050f05", "sub eax, ecx", "ret";
+    "test_beside_constants": "mov ecx, 0x050f", "mov eax, 500", "syscall", "ret";
+    // Instructions of all kinds before the site: lengths are by tables, and by the decoder.
+    "test_many_lengths": "mov rax, qword ptr fs:[0]", "movabs rax, 0x050f050f050f050f",
+        "mov word ptr [rsp - 8], 0x050f", "test byte ptr [rsp - 8], 5", "neg rax",
+        "test eax, 0x050f", "lea rcx, [rax + 8 * rax + 0x050f]", "pcmpeqd xmm1, xmm2",
+        "lock or dword ptr [rsp - 8], 0", "rep nop", "nop word ptr [rax + rax + 0x050f]",
+        "mov eax, 500", "syscall", "ret";
     // The end of a longer instruction looks like `mov $16, %eax`.
     "test_tail_of_move": "mov rax, rdi", "mov rcx, rsi",
         ".byte 0xc7, 0x81, 0x00, 0x00, 0x00, 0xb8, 0x10, 0x00, 0x00, 0x00", "syscall", "ret";
@@ -176,6 +204,11 @@ functions! {
         "movsxd rdx, dword ptr [rcx + 4 * rdi]",
         "add rdx, rcx", "jmp rdx", ".Ltest_table_zero:", "mov eax, 500",
         ".Ltest_table_one:", "syscall", "ret";
+    // The table lies in code, between functions.
+    "test_text_table": "mov eax, 501", "lea rcx, [rip + .Ltest_text_jumps]",
+        "movsxd rdx, dword ptr [rcx + 4 * rdi]",
+        "add rdx, rcx", "jmp rdx", ".Ltest_text_zero:", "mov eax, 500",
+        ".Ltest_text_one:", "syscall", "ret";
     // An address in data.
     "test_pointer": "mov eax, 500", "jmp [rip + test_pointers]";
     "test_by_pointer": "mov eax, 500", ".Ltest_pointed:", "syscall", "ret";
@@ -199,6 +232,73 @@ global_asm!(
     "jmp .Ltest_far",
     ".cfi_endproc",
     ".size test_far, . - test_far",
+    // As far as jumps of 8 bits go, from both sides, and no other site is near.
+    ".zero 512, 0xcc",
+    ".globl test_forth",
+    ".type test_forth,@function",
+    "test_forth:",
+    ".cfi_startproc",
+    "mov eax, 500",
+    "jmp .Ltest_forth",
+    ".cfi_endproc",
+    ".size test_forth, . - test_forth",
+    ".zero 122, 0xcc",
+    ".globl test_by_forth",
+    ".type test_by_forth,@function",
+    "test_by_forth:",
+    ".cfi_startproc",
+    "mov eax, 500",
+    ".Ltest_forth:",
+    "syscall",
+    "ret",
+    ".cfi_endproc",
+    ".size test_by_forth, . - test_by_forth",
+    ".zero 512, 0xcc",
+    ".globl test_by_back",
+    ".type test_by_back,@function",
+    "test_by_back:",
+    ".cfi_startproc",
+    "mov eax, 500",
+    ".Ltest_back:",
+    "syscall",
+    "ret",
+    ".cfi_endproc",
+    ".size test_by_back, . - test_by_back",
+    ".zero 118, 0xcc",
+    ".globl test_back",
+    ".type test_back,@function",
+    "test_back:",
+    ".cfi_startproc",
+    "mov eax, 500",
+    "jmp .Ltest_back",
+    ".cfi_endproc",
+    ".size test_back, . - test_back",
+    ".zero 512, 0xcc",
+    ".globl test_far_others",
+    ".type test_far_others,@function",
+    "test_far_others:",
+    ".cfi_startproc",
+    "mov eax, 500",
+    "cmp edi, 1",
+    "jb .Ltest_condition",
+    "ja 1f",
+    "lea rcx, [rip + .Ltest_middle + 1]",
+    "lea rcx, [rip + .Ltest_lea]",
+    "jmp rcx",
+    "1:",
+    "call .Ltest_call",
+    // `movabs`
+    ".byte 0x48, 0xb9, 0, 0, 0, 0xe9",
+    ".long .Ltest_constant - . - 4",
+    "ret",
+    ".cfi_endproc",
+    ".size test_far_others, . - test_far_others",
+    ".byte 0xcc, 0xcc, 0xe9",
+    ".long .Ltest_data - . - 4",
+    ".p2align 2, 0xcc",
+    ".Ltest_text_jumps:",
+    ".long .Ltest_text_zero - .Ltest_text_jumps",
+    ".long .Ltest_text_one - .Ltest_text_jumps",
     ".popsection",
     // Names of labels beside those of functions are local: else the table of symbols has them.
     ".pushsection .rodata.test,\"a\"",
@@ -228,7 +328,11 @@ macro_rules! declare {
 
 declare! {
     test_plain test_native test_again test_tail test_unwinds test_sums test_any test_red_zone
-    test_entered test_closed test_neighbour test_by_neighbour test_by_far test_far
+    test_entered test_other_number test_closed test_neighbour test_by_neighbour test_by_far test_far
+    test_by_condition test_by_lea test_by_call test_far_others test_by_constant test_by_data
+    test_constants test_beside_constants test_many_lengths test_text_table
+    test_by_name test_by_middle test_undecoded test_jumps_undecoded test_by_undecoded
+    test_forth test_by_forth test_back test_by_back
     test_tail_of_move test_before test_bare test_endbr test_relative test_relative_behind
     test_call test_table test_pointer
     test_by_pointer test_jump test_two test_restorer
@@ -284,6 +388,8 @@ fn the_red_zone_survives() {
 fn windows_that_are_entered() {
     assert_eq!(run(test_entered, [0; 6]), MAGIC);
     assert_eq!(run(test_entered, [1, 0, 0, 0, 0, 0]), pid());
+    assert_eq!(run(test_other_number, [0; 6]), MAGIC);
+    assert_eq!(run(test_other_number, [1, 0, 0, 0, 0, 0]), pid());
     assert_eq!(
         run(test_closed, [1, 0, 0, 0, 0, 0]),
         ENOSYS,
@@ -297,6 +403,54 @@ fn windows_that_are_entered() {
     assert_eq!(run(test_table, [1, 0, 0, 0, 0, 0]), ENOSYS);
     assert_eq!(run(test_pointer, [0; 6]), ENOSYS);
     assert_eq!(run(test_by_pointer, [0; 6]), ENOSYS);
+}
+
+#[test]
+fn windows_that_are_entered_from_far_away() {
+    for way in 0..3 {
+        assert_eq!(run(test_far_others, [way, 0, 0, 0, 0, 0]), ENOSYS);
+    }
+    assert_eq!(run(test_by_condition, [0; 6]), ENOSYS);
+    assert_eq!(run(test_by_lea, [0; 6]), ENOSYS);
+    assert_eq!(run(test_by_call, [0; 6]), ENOSYS);
+    assert_eq!(run(test_by_data, [0; 6]), ENOSYS, "it may be code");
+    assert_eq!(run(test_text_table, [0; 6]), ENOSYS);
+    assert_eq!(run(test_text_table, [1, 0, 0, 0, 0, 0]), ENOSYS);
+    assert_eq!(run(test_by_constant, [0; 6]), MAGIC, "it is no code");
+}
+
+#[test]
+fn windows_that_are_entered_by_jumps_of_eight_bits() {
+    assert_eq!(bytes::<7>(test_forth)[5..], [0xeb, 0x7f]);
+    assert_eq!(bytes::<7>(test_back)[5..], [0xeb, 0x80]);
+    for function in [test_forth, test_by_forth, test_back, test_by_back] {
+        assert_eq!(run(function, [0; 6]), ENOSYS);
+    }
+}
+
+#[test]
+fn windows_that_may_be_entered() {
+    assert_eq!(run(test_by_name, [0; 6]), ENOSYS);
+    assert_eq!(run(test_by_middle, [0; 6]), ENOSYS);
+    assert_eq!(run(test_undecoded, [0; 6]), ENOSYS);
+    assert_eq!(run(test_jumps_undecoded, [0; 6]), ENOSYS);
+    assert_eq!(run(test_by_undecoded, [0; 6]), ENOSYS);
+    assert!(installed().total().undecoded >= 1);
+}
+
+#[test]
+fn constants_are_no_sites() {
+    let original = bytes::<5>(test_constants);
+    let difference = 0x050f_i32.wrapping_sub(0x0f05_0f05);
+    assert_eq!(run(test_constants, [0; 6]) as i32, difference);
+    assert_eq!(bytes::<5>(test_constants), original);
+    assert_eq!(original, [0xb8, 0x0f, 0x05, 0, 0]);
+    assert_eq!(run(test_beside_constants, [0; 6]), MAGIC);
+    assert_eq!(
+        bytes::<6>(test_beside_constants),
+        [0xb9, 0x0f, 0x05, 0, 0, 0xe9]
+    );
+    assert_eq!(run(test_many_lengths, [0; 6]), MAGIC);
 }
 
 #[test]

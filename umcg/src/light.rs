@@ -2,6 +2,7 @@
 
 use crate::{Error, Ready, WorkerId};
 use umcg_core::raw;
+use umcg_core::uth::UthError;
 
 /// A light worker to be made: a function on a pooled stack, without a kernel thread of its own.
 #[derive(Clone, Debug)]
@@ -62,10 +63,7 @@ impl<'a> LightBuilder<'a> {
                 f,
             )
         };
-        // SAFETY: the maker of a new worker has the right to run it.
-        worker
-            .map(|worker| unsafe { Ready::new(worker) })
-            .map_err(Error::Stack)
+        made(worker)
     }
 
     /// Like [`LightBuilder::spawn`], for a worker with thread-local storage of its own. That is
@@ -84,9 +82,13 @@ impl<'a> LightBuilder<'a> {
             self.name,
             f,
         );
-        // SAFETY: the maker of a new worker has the right to run it.
-        worker
-            .map(|worker| unsafe { Ready::new(worker) })
-            .map_err(Error::Stack)
+        made(worker)
     }
+}
+
+fn made(worker: Result<raw::Worker, UthError>) -> Result<Ready, Error> {
+    // SAFETY: the maker of a new worker has the right to run it.
+    worker
+        .map(|worker| unsafe { Ready::new(worker) })
+        .map_err(Error::Stack)
 }

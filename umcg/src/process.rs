@@ -12,12 +12,13 @@
 use crate::blocking;
 use crate::io::driver::source::Direction;
 use crate::io::fd::Fd;
+use crate::io::raw_fd::raw_fd;
 use crate::io::wait;
 use crate::rt::last::after_unwinding;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 pub use std::process::{ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -365,17 +366,7 @@ macro_rules! pipe {
             }
         }
 
-        impl AsRawFd for $type {
-            fn as_raw_fd(&self) -> RawFd {
-                self.as_fd().as_raw_fd()
-            }
-        }
-
-        impl IntoRawFd for $type {
-            fn into_raw_fd(self) -> RawFd {
-                OwnedFd::from(self).into_raw_fd()
-            }
-        }
+        raw_fd!($type: AsRawFd, IntoRawFd);
 
         impl From<$type> for OwnedFd {
             /// The descriptor stays non-blocking.

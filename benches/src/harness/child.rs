@@ -79,6 +79,11 @@ impl Child {
         self.child.id()
     }
 
+    /// Whether there is nothing left but its exit status.
+    pub fn has_ended(&mut self) -> Result<bool> {
+        Ok(self.child.try_wait()?.is_some())
+    }
+
     /// Waits for one line.
     pub fn answer<T: DeserializeOwned>(&mut self, patience: Duration) -> Result<T> {
         let line = self.line(patience)?;

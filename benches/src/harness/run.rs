@@ -293,41 +293,9 @@ mod tests {
 
     #[test]
     fn impossible_plans_are_refused() {
-        assert!(
-            run(
-                "test",
-                Vec::new(),
-                Plan {
-                    seconds: -1.0,
-                    rounds: 7
-                },
-                &Choice::default()
-            )
-            .is_err()
-        );
-        assert!(
-            run(
-                "test",
-                Vec::new(),
-                Plan {
-                    seconds: f64::NAN,
-                    rounds: 7
-                },
-                &Choice::default()
-            )
-            .is_err()
-        );
-        assert!(
-            run(
-                "test",
-                Vec::new(),
-                Plan {
-                    seconds: 1.0,
-                    rounds: 0
-                },
-                &Choice::default()
-            )
-            .is_err()
-        );
+        for (seconds, rounds) in [(-1.0, 7), (f64::NAN, 7), (1.0, 0)] {
+            let plan = Plan { seconds, rounds };
+            assert!(run("test", Vec::new(), plan, &Choice::default()).is_err());
+        }
     }
 }

@@ -64,14 +64,20 @@ pub fn table(report: &Report, section: &Section) -> Option<String> {
         .iter()
         .filter(|row| row.metric == section.metric)
         .collect();
-    // Cases of one table differ in their parameters only by the variant; the one with most has all.
-    let keys: Vec<&str> = rows
+    // Cases of one table mostly differ in their parameters by the variant alone; the one with most
+    // has all. Others come behind.
+    let mut keys: Vec<&str> = rows
         .iter()
         .max_by_key(|row| row.params.len())?
         .params
         .keys()
         .map(String::as_str)
         .collect();
+    for key in rows.iter().flat_map(|row| row.params.keys()) {
+        if !keys.contains(&key.as_str()) {
+            keys.push(key);
+        }
+    }
     let mut groups: Vec<Params> = Vec::new();
     rows.iter().map(|row| row.group()).for_each(|group| {
         if !groups.contains(&group) {

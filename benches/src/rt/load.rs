@@ -56,6 +56,18 @@ pub(super) struct Outcome {
     pub(super) p99: u64,
 }
 
+impl Outcome {
+    /// Requests a second.
+    pub(super) fn rate(&self) -> f64 {
+        self.requests as f64 * 1e9 / self.nanos as f64
+    }
+
+    /// CPU time of the server for a request, in microseconds.
+    pub(super) fn cpu_each(&self) -> f64 {
+        self.cpu as f64 / self.requests as f64 / 1e3
+    }
+}
+
 pub(super) fn run(load: &Load) -> Result<Outcome> {
     ensure!(load.connections > 0 && load.every != Some(0), "no load");
     let mut clients = Clients::connect(load)?;

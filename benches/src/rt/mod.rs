@@ -23,12 +23,14 @@ mod threads;
 mod tokio;
 
 use crate::harness::{
-    self, Case, Column, Go, Metric, Options, Params, Plan, Report, Section, higher, lower,
+    self, Case, Column, Go, Metric, Options, Params, Plan, Program, Report, Section, higher,
+    lower,
 };
 use anyhow::{Result, ensure};
-use load::Load;
+use load::{Load, Outcome};
 use process::Starter;
 pub use request::child;
+pub(crate) use side::compute;
 use request::{Figures, Request, Work};
 use std::time::Duration;
 
@@ -480,25 +482,16 @@ impl Plans<'_> {
         let (own, cpus, program) = (side.clone(), self.cpus.clone(), self.options.own.clone());
         let turn = Box::new(move |budget: Duration| {
             let request = own.request(servers, Work::Serve, 0, budget);
-            let load = Load {
-                port: 0,
-                server: 0,
-                connections,
-                nanos: request.nanos,
-                every: None,
-            };
             let others = if cpus.len() > servers {
                 &cpus[servers..]
             } else {
                 &cpus[..]
             };
-            let outcome =
-                own.starter
-                    .outcome(&program, &request, load, [&cpus[..servers], others])?;
-            let requests = outcome.requests as f64;
+            let cpus = [&cpus[..servers], others];
+            let outcome = echoed(&own.starter, &program, &request, connections, cpus)?;
             Ok(vec![
-                outcome.cpu as f64 / requests / 1e3,
-                requests * 1e9 / outcome.nanos as f64,
+                outcome.cpu_each(),
+                outcome.rate(),
                 outcome.p99 as f64 / 1e3,
             ])
         });
@@ -529,6 +522,47 @@ impl Plans<'_> {
         });
         self.case(bench, side, side.params(servers, None), turn)
     }
+}
+
+/// A server for this request, and as many connections to it as can be busy.
+fn echoed(
+    starter: &Starter,
+    own: &Program,
+    request: &Request,
+    connections: usize,
+    cpus: [&[usize]; 2],
+) -> Result<Outcome> {
+    let load = Load {
+        port: 0,
+        server: 0,
+        connections,
+        nanos: request.nanos,
+        every: None,
+    };
+    starter.outcome(own, request, load, cpus)
+}
+
+/// The echo of this bench for others: requests a second, and the server's CPU time for one, in
+/// microseconds. `own` runs [`child`]. The CPUs are those of the server, which has one server or
+/// thread, and those of the load.
+pub(crate) fn echo(
+    own: &Program,
+    case: &str,
+    kind: &str,
+    connections: usize,
+    budget: Duration,
+    cpus: [&[usize]; 2],
+) -> Result<Vec<f64>> {
+    let request = Request {
+        case: case.to_owned(),
+        kind: kind.to_owned(),
+        servers: 1,
+        work: Work::Serve,
+        size: 0,
+        nanos: budget.as_nanos() as u64,
+    };
+    let outcome = echoed(&Starter::Own(own.clone()), own, &request, connections, cpus)?;
+    Ok(vec![outcome.rate(), outcome.cpu_each()])
 }
 
 #[cfg(test)]

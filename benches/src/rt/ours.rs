@@ -1,6 +1,7 @@
 //! Our own runtime, with both kinds of workers.
 
 use super::stackful::{Stackful, with_names_of_std};
+use crate::block::notice;
 use anyhow::{Result, anyhow};
 use std::time::Duration;
 use umcg::rt::scheduler::Priority;
@@ -12,6 +13,35 @@ const URGENT: u8 = 255;
 const BATCH: u8 = 1;
 /// Bytes of a worker's stack. Rows of other releases had the same.
 const STACK: usize = 64 << 10;
+
+/// Workers that call the standard library, and are noticed.
+pub(super) struct Noticed(Runtime);
+
+impl Noticed {
+    pub(super) fn start(servers: usize) -> Result<Self> {
+        notice()?;
+        let builder = Runtime::builder().servers(servers).stack_size(STACK);
+        Ok(Self(builder.build()?))
+    }
+}
+
+impl Stackful for Noticed {
+    with_names_of_std!(umcg, std::net);
+
+    type Handle = Handle;
+
+    fn enter<T: Send + 'static>(&self, f: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+        self.0.spawn(f).join().map_err(|error| anyhow!("{error}"))
+    }
+
+    fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+        umcg::spawn(f)
+    }
+
+    fn handle<T: Send + 'static>(join: &JoinHandle<T>) -> Handle {
+        join.handle()
+    }
+}
 
 /// `LIGHT` workers share their server's thread-local storage.
 pub(super) struct Ours<const LIGHT: bool>(Runtime);

@@ -8,7 +8,7 @@
 use super::epoll::Epoll;
 use super::load::{self, Load};
 use super::may::May;
-use super::ours::Ours;
+use super::ours::{Noticed, Ours};
 use super::side::Side;
 use super::stackful::Of;
 use super::threads::Threads;
@@ -107,6 +107,8 @@ pub(super) fn side(request: &Request) -> Result<Box<dyn Side>> {
         ("umcg", "full-default-stack") => {
             Box::new(Of(Ours::<false>::with_default_stacks(request.servers)?))
         }
+        // Of `umcg bench block`.
+        ("umcg", "noticed") => Box::new(Of(Noticed::start(request.servers)?)),
         ("threads", _) => Box::new(Of(Threads)),
         ("may", _) => Box::new(Of(May::start(request.servers))),
         ("tokio", _) => Box::new(Tokio::start(request.servers)?),

@@ -73,7 +73,7 @@ pub(super) fn fibonacci(n: u64) -> u64 {
 }
 
 /// Work that no compiler shortens.
-pub(super) fn compute(steps: u64) {
+pub(crate) fn compute(steps: u64) {
     let mut x = black_box(88_172_645_463_325_252_u64);
     for _ in 0..steps {
         x ^= x << 13;

@@ -128,13 +128,13 @@ pub(super) struct Load {
 }
 
 /// A port of the loopback device that nobody listens on now.
-pub(super) fn free_port() -> Result<u16> {
+pub(crate) fn free_port() -> Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     Ok(listener.local_addr()?.port())
 }
 
 /// Waits until the server takes connections; `is_gone` tells that it never will.
-pub(super) fn await_server(port: u16, is_gone: impl Fn() -> Result<bool>) -> Result<()> {
+pub(crate) fn await_server(port: u16, is_gone: impl Fn() -> Result<bool>) -> Result<()> {
     let deadline = Instant::now() + START;
     while let Err(error) = Connection::connect((Ipv4Addr::LOCALHOST, port)) {
         ensure!(!is_gone()?, "it ended before it served");

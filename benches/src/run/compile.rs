@@ -164,7 +164,7 @@ fn said(command: &mut Command) -> Result<String> {
 }
 
 /// A program of this name that is installed. Servers are often where only root looks for them.
-pub(super) fn installed(name: &str) -> Option<PathBuf> {
+pub(crate) fn installed(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .chain(["/usr/sbin".into(), "/sbin".into()])

@@ -25,7 +25,9 @@ use crate::harness::{
     lower, number,
 };
 use anyhow::{Context, Result, ensure};
+pub(crate) use client::{await_server, free_port};
 use compile::Compiler;
+pub(crate) use compile::installed;
 use entry::{Entry, Figures, File, Measure};
 use measure::Subject;
 use process::{Place, Scratch};

@@ -38,12 +38,7 @@ const GAMMA: &[Side] = &[
 ];
 
 const EXPERIMENTS: &[Experiment] = &[
-    Experiment {
-        metrics: &[lower("gamma", "ns")],
-        sides: GAMMA,
-        grid: gamma_grid,
-        length: 1,
-    },
+    Experiment::of(&[lower("gamma", "ns")], GAMMA, gamma_grid),
     Experiment {
         metrics: &[lower("ready", "ns")],
         sides: OURS,

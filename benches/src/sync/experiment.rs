@@ -32,6 +32,20 @@ pub(super) struct Experiment {
 }
 
 impl Experiment {
+    /// One of the usual length.
+    pub(super) const fn of(
+        metrics: &'static [Metric],
+        sides: &'static [Side],
+        grid: fn(&Grid) -> Vec<Params>,
+    ) -> Experiment {
+        Experiment {
+            metrics,
+            sides,
+            grid,
+            length: 1,
+        }
+    }
+
     /// Whether a row of this side with some of these parameters is asked for.
     fn is_asked<'a>(
         &self,

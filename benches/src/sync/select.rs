@@ -43,18 +43,8 @@ fn is_most(params: &Params) -> bool {
 const WRITTEN_OUT: &str = "the arms of a macro are written out, ten at most";
 
 const EXPERIMENTS: &[Experiment] = &[
-    Experiment {
-        metrics: &[lower("ready", "ns")],
-        sides: SIDES,
-        grid: ready_grid,
-        length: 1,
-    },
-    Experiment {
-        metrics: &[lower("blocking", "ns")],
-        sides: SIDES,
-        grid: blocking_grid,
-        length: 1,
-    },
+    Experiment::of(&[lower("ready", "ns")], SIDES, ready_grid),
+    Experiment::of(&[lower("blocking", "ns")], SIDES, blocking_grid),
 ];
 
 /// How many to choose from.

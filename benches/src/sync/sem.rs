@@ -124,30 +124,14 @@ const EXPERIMENTS: &[Experiment] = &[
         },
         length: 1,
     },
-    Experiment {
-        metrics: &[lower("alpha", "ns")],
-        sides: PAPERS,
-        grid: alpha_grid,
-        length: 1,
-    },
-    Experiment {
-        metrics: &[lower("alpha_nonblocking", "ns")],
-        sides: PAPERS,
-        grid: nonblocking_grid,
-        length: 1,
-    },
-    Experiment {
-        metrics: &[lower("beta", "ns")],
-        sides: PAPERS,
-        grid: beta_grid,
-        length: 1,
-    },
-    Experiment {
-        metrics: &[lower("increment", "ns")],
-        sides: INCREMENTS,
-        grid: increment_grid,
-        length: 1,
-    },
+    Experiment::of(&[lower("alpha", "ns")], PAPERS, alpha_grid),
+    Experiment::of(
+        &[lower("alpha_nonblocking", "ns")],
+        PAPERS,
+        nonblocking_grid,
+    ),
+    Experiment::of(&[lower("beta", "ns")], PAPERS, beta_grid),
+    Experiment::of(&[lower("increment", "ns")], INCREMENTS, increment_grid),
 ];
 
 fn contended_grid(grid: &Grid) -> Vec<Params> {

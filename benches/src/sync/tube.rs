@@ -58,18 +58,12 @@ fn has_many_receivers(params: &Params) -> bool {
 }
 
 const EXPERIMENTS: &[Experiment] = &[
-    Experiment {
-        metrics: &[lower("round", "ns"), lower("epsilon", "ns")],
-        sides: SIDES,
-        grid: round_grid,
-        length: 1,
-    },
-    Experiment {
-        metrics: &[higher("throughput", "1/s")],
-        sides: SIDES,
-        grid: throughput_grid,
-        length: 1,
-    },
+    Experiment::of(
+        &[lower("round", "ns"), lower("epsilon", "ns")],
+        SIDES,
+        round_grid,
+    ),
+    Experiment::of(&[higher("throughput", "1/s")], SIDES, throughput_grid),
 ];
 
 fn round_grid(grid: &Grid) -> Vec<Params> {

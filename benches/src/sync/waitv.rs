@@ -41,12 +41,7 @@ const SIDES: &[Side] = &[
     Side::new("epoll"),
 ];
 
-const EXPERIMENTS: &[Experiment] = &[Experiment {
-    metrics: &[lower("cycle", "ns")],
-    sides: SIDES,
-    grid: cycle_grid,
-    length: 1,
-}];
+const EXPERIMENTS: &[Experiment] = &[Experiment::of(&[lower("cycle", "ns")], SIDES, cycle_grid)];
 
 /// Producers and consumers.
 const PARTIES: [(u64, u64); 4] = [(1, 1), (4, 4), (1, 4), (4, 1)];

@@ -5,14 +5,15 @@
 //! is held outside.
 
 use super::table::{self, DescriptorEntry, DescriptorKind};
-use super::{deadline, errno_of, status, value};
+use crate::answer::{answer, errno_of, require};
 use crate::errno;
-use libc::{EAGAIN, EBADF, ECANCELED, EINTR, EINVAL, sockaddr, socklen_t};
+use crate::wait::{deadline, interruptible};
+use libc::{EAGAIN, EBADF, EINTR, EINVAL, sockaddr, socklen_t};
 use rustix::io::Errno;
 use std::ffi::{c_int, c_void};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use umcg::io::ffi::{self as io_ffi, Direction};
-use umcg::rt::ffi::{self, Cancelled};
+use umcg::rt::ffi;
 
 const NEVER: u64 = u64::MAX;
 
@@ -27,10 +28,7 @@ fn once(call: impl FnOnce() -> isize) -> Result<usize, c_int> {
 
 /// Waits as the caller may.
 fn waiting<T>(f: impl FnOnce() -> std::io::Result<T>) -> Result<T, c_int> {
-    match ffi::interruptible(f) {
-        Ok(result) => result.map_err(errno_of),
-        Err(Cancelled) => Err(ECANCELED),
-    }
+    interruptible(f)?.map_err(errno_of)
 }
 
 impl DescriptorEntry {
@@ -111,11 +109,7 @@ fn of_file(
 /// A size beyond a signed number fits no memory, and no result could be that large: EINVAL, as the
 /// kernel says of files.
 fn sized(size: usize) -> Result<(), c_int> {
-    if isize::try_from(size).is_ok() {
-        Ok(())
-    } else {
-        Err(EINVAL)
-    }
+    require(isize::try_from(size).is_ok(), EINVAL)
 }
 
 /// Repeats `part`, which gets the number of bytes done, until all are done. An error after the
@@ -219,7 +213,7 @@ unsafe fn accept(
 /// As connect(2).
 unsafe fn connect(fd: RawFd, address: *const sockaddr, length: socklen_t) -> Result<(), c_int> {
     let descriptor = table::enter(fd)?;
-    ffi::check().map_err(|Cancelled| ECANCELED)?;
+    ffi::check().map_err(errno_of)?;
     // SAFETY: passed on.
     let call = || checked(unsafe { libc::connect(fd, address, length) } as isize);
     let mut pause = 50_000;
@@ -230,9 +224,7 @@ unsafe fn connect(fd: RawFd, address: *const sockaddr, length: socklen_t) -> Res
             Err(Errno::INPROGRESS | Errno::ALREADY | Errno::INTR) => break,
             // A Unix listener's queue is full. The kernel offers nothing to wait for, so look
             // again, less and less often.
-            Err(Errno::AGAIN) => {
-                ffi::sleep_until(ffi::after(pause)).map_err(|Cancelled| ECANCELED)?
-            }
+            Err(Errno::AGAIN) => ffi::sleep_until(ffi::after(pause)).map_err(errno_of)?,
             Err(error) => return Err(error.raw_os_error()),
         }
         pause = (pause * 2).min(10_000_000);
@@ -267,11 +259,8 @@ fn poll(fd: RawFd, events: c_int, until: u64) -> Result<c_int, c_int> {
         }
     };
     let ready = waiting(|| descriptor.fd.call(direction, &"poll", until, look))?;
-    if ready & libc::POLLNVAL as c_int != 0 {
-        Err(EBADF)
-    } else {
-        Ok(ready)
-    }
+    require(ready & libc::POLLNVAL as c_int == 0, EBADF)?;
+    Ok(ready)
 }
 
 /// Writes all of a text, from where blocking does no harm.
@@ -297,10 +286,6 @@ pub(super) fn write_fully(fd: RawFd, text: &[u8]) -> Result<(), c_int> {
     Ok(())
 }
 
-fn count(result: Result<usize, c_int>) -> isize {
-    value(result.map(|count| count as isize), -1)
-}
-
 /// # Safety
 /// As accept(2).
 #[unsafe(no_mangle)]
@@ -311,7 +296,7 @@ unsafe extern "C" fn umcg_accept(
     flags: c_int,
 ) -> c_int {
     // SAFETY: passed on.
-    value(unsafe { accept(fd, address, length, flags) }, -1)
+    answer(unsafe { accept(fd, address, length, flags) })
 }
 
 /// # Safety
@@ -319,7 +304,7 @@ unsafe extern "C" fn umcg_accept(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
     // SAFETY: passed on.
-    status(unsafe { connect(fd, address, length) })
+    answer(unsafe { connect(fd, address, length) })
 }
 
 /// # Safety
@@ -327,7 +312,7 @@ unsafe extern "C" fn umcg_connect(fd: c_int, address: *const sockaddr, length: s
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_read(fd: c_int, buffer: *mut c_void, size: usize) -> isize {
     // SAFETY: passed on.
-    count(sized(size).and_then(|()| unsafe { read(fd, buffer, size) }))
+    answer(sized(size).and_then(|()| unsafe { read(fd, buffer, size) }))
 }
 
 /// # Safety
@@ -335,7 +320,7 @@ unsafe extern "C" fn umcg_read(fd: c_int, buffer: *mut c_void, size: usize) -> i
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_recv(fd: c_int, buffer: *mut c_void, size: usize, flags: c_int) -> isize {
     // SAFETY: passed on.
-    count(sized(size).and_then(|()| unsafe { receive(fd, buffer, size, flags) }))
+    answer(sized(size).and_then(|()| unsafe { receive(fd, buffer, size, flags) }))
 }
 
 /// # Safety
@@ -343,7 +328,7 @@ unsafe extern "C" fn umcg_recv(fd: c_int, buffer: *mut c_void, size: usize, flag
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_write(fd: c_int, buffer: *const c_void, size: usize) -> isize {
     // SAFETY: passed on.
-    count(sized(size).and_then(|()| unsafe { write(fd, buffer, size) }))
+    answer(sized(size).and_then(|()| unsafe { write(fd, buffer, size) }))
 }
 
 /// # Safety
@@ -356,12 +341,12 @@ unsafe extern "C" fn umcg_send(
     flags: c_int,
 ) -> isize {
     // SAFETY: passed on.
-    count(sized(size).and_then(|()| unsafe { send(fd, buffer, size, flags) }))
+    answer(sized(size).and_then(|()| unsafe { send(fd, buffer, size, flags) }))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn umcg_poll_fd(fd: c_int, events: c_int, deadline_ns: u64) -> c_int {
-    value(poll(fd, events, deadline(deadline_ns)), -1)
+    answer(poll(fd, events, deadline(deadline_ns)))
 }
 
 #[unsafe(no_mangle)]
@@ -370,5 +355,5 @@ extern "C" fn umcg_close(fd: c_int) -> c_int {
         // SAFETY: the program's, which gives it up.
         once(|| unsafe { libc::close(fd) } as isize).map(drop)
     });
-    status(closed)
+    answer(closed)
 }

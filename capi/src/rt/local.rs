@@ -5,11 +5,12 @@
 //! pthread key again.
 
 use super::worker::guarded;
-use crate::failed;
-use libc::{EINVAL, ENOMEM, c_int};
+use crate::answer::answer;
+use crate::object::with as with_key;
+use libc::{ENOMEM, c_int};
 use std::cell::RefCell;
 use std::ffi::c_void;
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
 use umcg::rt::ffi;
 use umcg_core::{Granted, granted};
 
@@ -107,34 +108,30 @@ fn of_thread<'a>() -> Option<&'a LocalValues> {
 #[unsafe(no_mangle)]
 extern "C" fn umcg_local_create(destructor: Option<Destructor>) -> *const LocalKey {
     let mut place = Vec::new();
-    if place.try_reserve_exact(1).is_err() {
-        return failed(ENOMEM, null());
-    }
-    place.push(LocalKey { destructor });
-    place.leak().as_ptr()
+    answer(place.try_reserve_exact(1).map_err(|_| ENOMEM).map(|()| {
+        place.push(LocalKey { destructor });
+        place.leak().as_ptr()
+    }))
 }
 
 /// # Safety
 /// `key` is null or came from `umcg_local_create`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_local_get(key: *const LocalKey) -> *mut c_void {
+    let get = |key| with(|values| values.get(key)).unwrap_or(null_mut());
     // SAFETY: passed on; keys are never freed.
-    let Some(key) = (unsafe { key.as_ref() }) else {
-        return failed(EINVAL, null_mut());
-    };
-    with(|values| values.get(key)).unwrap_or(null_mut())
+    unsafe { with_key(key, get) }
 }
 
 /// # Safety
 /// As `umcg_local_get`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_local_set(key: *const LocalKey, value: *mut c_void) -> c_int {
-    // SAFETY: passed on; keys are never freed.
-    let Some(key) = (unsafe { key.as_ref() }) else {
-        return failed(EINVAL, -1);
+    let set = |key| {
+        with(|values| values.set(key, value))
+            .flatten()
+            .ok_or(ENOMEM)
     };
-    match with(|values| values.set(key, value)) {
-        Some(Some(())) => 0,
-        _ => failed(ENOMEM, -1),
-    }
+    // SAFETY: passed on; keys are never freed.
+    unsafe { with_key(key, set) }
 }

@@ -11,18 +11,17 @@ mod worker;
 
 pub(crate) use worker::{Pointer, Worker, named_other as named_worker};
 
-use crate::{failed, string};
-use libc::{E2BIG, EDEADLK, EINVAL, EIO, ENOMEM, EOPNOTSUPP, ETIMEDOUT};
+use crate::answer::{answer, errno_of, require};
+use crate::object::{boxed, named};
+use crate::wait::NO_TIMEOUT;
+use crate::{string, versioned};
+use libc::{EDEADLK, EINVAL, ENOMEM, EOPNOTSUPP, ETIMEDOUT};
 use std::ffi::{c_char, c_int};
-use std::io::ErrorKind;
-use std::ptr::{null, null_mut};
+use std::ptr::null;
 use std::time::Duration;
 use umcg::rt::scheduler::{EarliestDeadline, Fifo, Priority};
 use umcg::rt::{DriverKind, ffi};
 use umcg::{Error, Runtime};
-
-/// A value that is not a time: wait for ever.
-pub(crate) const NO_TIMEOUT: u64 = 0;
 
 /// `umcg_rt_options_t`.
 #[derive(Clone, Copy)]
@@ -56,64 +55,6 @@ impl RuntimeOptions {
         helpers: 0,
         reserved: 0,
     };
-}
-
-/// A deadline of C's, as the runtime counts: never the greatest number.
-pub(crate) fn deadline(nanoseconds: u64) -> u64 {
-    if nanoseconds == NO_TIMEOUT {
-        u64::MAX
-    } else {
-        nanoseconds
-    }
-}
-
-pub(crate) fn status(result: Result<(), c_int>) -> c_int {
-    value(result.map(|()| 0), -1)
-}
-
-pub(crate) fn value<T>(result: Result<T, c_int>, failure: T) -> T {
-    result.unwrap_or_else(|errno| failed(errno, failure))
-}
-
-pub(crate) fn errno_of(error: std::io::Error) -> c_int {
-    error.raw_os_error().unwrap_or(match error.kind() {
-        ErrorKind::TimedOut => ETIMEDOUT,
-        ErrorKind::Unsupported => EOPNOTSUPP,
-        ErrorKind::InvalidInput => EINVAL,
-        ErrorKind::OutOfMemory => ENOMEM,
-        _ => EIO,
-    })
-}
-
-/// Copies a structure of the caller's, which begins with its own size, over `default`. Members that
-/// the caller does not know keep their default. Members that this library does not know must be
-/// zero.
-///
-/// # Safety
-/// `given` is null, or points to a size and that many bytes. All bytes make a valid T.
-pub(crate) unsafe fn versioned<T: Copy>(default: T, given: *const T) -> Result<T, c_int> {
-    let mut own = default;
-    if given.is_null() {
-        return Ok(own);
-    }
-    // SAFETY: by the contract.
-    let size = unsafe { given.cast::<usize>().read() };
-    if size < size_of::<usize>() {
-        return Err(EINVAL);
-    }
-    // SAFETY: by the contract.
-    let bytes = unsafe { std::slice::from_raw_parts(given.cast::<u8>(), size) };
-    if bytes.iter().skip(size_of::<T>()).any(|byte| *byte != 0) {
-        return Err(E2BIG);
-    }
-    let known = size.min(size_of::<T>());
-    // SAFETY: both have this size.
-    unsafe {
-        bytes
-            .as_ptr()
-            .copy_to_nonoverlapping((&raw mut own).cast(), known)
-    };
-    Ok(own)
 }
 
 /// # Safety
@@ -151,9 +92,7 @@ unsafe fn start(options: RuntimeOptions) -> Result<Runtime, c_int> {
         Ok(most) => builder = builder.helpers(most),
         Err(_) => return Err(EINVAL),
     }
-    if options.reserved != 0 {
-        return Err(EINVAL);
-    }
+    require(options.reserved == 0, EINVAL)?;
     // SAFETY: passed on.
     if let Some(name) = unsafe { string(options.name) } {
         builder = builder.name(&name);
@@ -172,11 +111,7 @@ unsafe extern "C" fn umcg_rt_start(options: *const RuntimeOptions) -> *mut Runti
     // SAFETY: passed on; all bytes are valid in the fields.
     let options = unsafe { versioned(RuntimeOptions::DEFAULT, options) };
     // SAFETY: passed on.
-    let runtime = options.and_then(|options| unsafe { start(options) });
-    value(
-        runtime.map(|runtime| Box::into_raw(Box::new(runtime))),
-        null_mut(),
-    )
+    boxed(options.and_then(|options| unsafe { start(options) }))
 }
 
 /// # Safety
@@ -184,25 +119,22 @@ unsafe extern "C" fn umcg_rt_start(options: *const RuntimeOptions) -> *mut Runti
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_rt_stop(rt: *mut Runtime, timeout_ns: u64) -> c_int {
     // SAFETY: passed on.
-    let Some(runtime) = (unsafe { rt.as_ref() }) else {
-        return failed(EINVAL, -1);
-    };
-    if ffi::is_left_behind(runtime) {
-        return failed(EOPNOTSUPP, -1);
-    }
-    if ffi::is_worker_of(runtime) {
-        return failed(EDEADLK, -1);
-    }
-    // SAFETY: passed on.
-    let runtime = *unsafe { Box::from_raw(rt) };
-    let stopped = match timeout_ns {
-        NO_TIMEOUT => {
-            runtime.shutdown();
-            Ok(())
+    let stopped = unsafe { named(rt) }.and_then(|runtime| {
+        require(!ffi::is_left_behind(runtime), EOPNOTSUPP)?;
+        require(!ffi::is_worker_of(runtime), EDEADLK)?;
+        // SAFETY: passed on.
+        let runtime = *unsafe { Box::from_raw(rt) };
+        match timeout_ns {
+            NO_TIMEOUT => {
+                runtime.shutdown();
+                Ok(())
+            }
+            timeout => runtime
+                .shutdown_timeout(Duration::from_nanos(timeout))
+                .map_err(|_| ETIMEDOUT),
         }
-        timeout => runtime.shutdown_timeout(Duration::from_nanos(timeout)),
-    };
-    status(stopped.map_err(|_| ETIMEDOUT))
+    });
+    answer(stopped)
 }
 
 /// # Safety
@@ -211,7 +143,7 @@ unsafe extern "C" fn umcg_rt_stop(rt: *mut Runtime, timeout_ns: u64) -> c_int {
 unsafe extern "C" fn umcg_rt_dump(rt: *const Runtime, fd: c_int) -> c_int {
     // SAFETY: passed on.
     let runtime = unsafe { rt.as_ref() };
-    status(umcg::blocking(|| {
+    answer(umcg::blocking(|| {
         let text = match runtime {
             Some(runtime) => runtime.dump(),
             None => ffi::dump().map_err(errno_of)?,

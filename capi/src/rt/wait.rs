@@ -1,17 +1,15 @@
 //! Giving way, waiting, and being asked to end.
 
-use super::{NO_TIMEOUT, deadline, status, worker};
+use super::worker;
+use crate::answer::{answer, errno_of, require};
+use crate::wait::{NO_TIMEOUT, deadline};
 use crate::{errno, set_errno};
-use libc::{ECANCELED, EINVAL, ETIMEDOUT};
+use libc::{EINVAL, ETIMEDOUT};
 use rustix::time::{ClockId, clock_gettime};
 use std::ffi::{c_int, c_void};
 use umcg::Handle;
-use umcg::rt::ffi::{self, Cancelled};
+use umcg::rt::ffi;
 use umcg_core::ctl;
-
-fn done(result: Result<(), Cancelled>) -> c_int {
-    status(result.map_err(|Cancelled| ECANCELED))
-}
 
 /// The worker or thread that C named.
 ///
@@ -38,26 +36,22 @@ extern "C" fn umcg_shield_begin() -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn umcg_shield_end() -> c_int {
-    status(if ffi::end_shield() {
-        Ok(())
-    } else {
-        Err(EINVAL)
-    })
+    answer(require(ffi::end_shield(), EINVAL))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn umcg_yield() -> c_int {
-    done(ffi::yield_now())
+    answer(ffi::yield_now())
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn umcg_sleep_ns(duration_ns: u64) -> c_int {
-    done(ffi::sleep_until(ffi::after(duration_ns)))
+    answer(ffi::sleep_until(ffi::after(duration_ns)))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn umcg_sleep_until_ns(time_ns: u64) -> c_int {
-    done(ffi::sleep_until(time_ns))
+    answer(ffi::sleep_until(time_ns))
 }
 
 #[unsafe(no_mangle)]
@@ -96,11 +90,8 @@ extern "C" fn umcg_park() -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn umcg_park_until(deadline_ns: u64) -> c_int {
-    status(match ffi::park(deadline(deadline_ns)) {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(ETIMEDOUT),
-        Err(Cancelled) => Err(ECANCELED),
-    })
+    let parked = ffi::park(deadline(deadline_ns)).map_err(errno_of);
+    answer(parked.and_then(|is_unparked| require(is_unparked, ETIMEDOUT)))
 }
 
 /// # Safety
@@ -108,7 +99,7 @@ extern "C" fn umcg_park_until(deadline_ns: u64) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_unpark(handle: *mut c_void) -> c_int {
     // SAFETY: passed on.
-    status(unsafe { named(handle) }.map(Handle::unpark))
+    answer(unsafe { named(handle) }.map(Handle::unpark))
 }
 
 /// # Safety
@@ -117,7 +108,7 @@ unsafe extern "C" fn umcg_unpark(handle: *mut c_void) -> c_int {
 unsafe extern "C" fn umcg_hand_over(next: *mut c_void) -> c_int {
     // SAFETY: passed on.
     let next = unsafe { named(next) };
-    status(next.and_then(|next| ffi::hand_over(next).map_err(|Cancelled| ECANCELED)))
+    answer(next.and_then(|next| ffi::hand_over(next).map_err(errno_of)))
 }
 
 /// Not `umcg::blocking`, which catches a panic that leaves the function: an exception of another

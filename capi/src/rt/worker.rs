@@ -1,11 +1,14 @@
 //! Workers: spawned, joined, asked to end.
 
-use super::{deadline, errno_of, status, value, versioned};
-use crate::string;
+use crate::answer::{Errno, answer, errno_of, require};
+use crate::object::store;
+use crate::wait::deadline;
+use crate::{string, versioned};
 use libc::{EAGAIN, ECANCELED, EDEADLK, EINVAL, ENOMEM, EOPNOTSUPP, ESHUTDOWN, ETIMEDOUT};
 use std::ffi::{c_char, c_int, c_void};
+use std::io;
 use std::mem::ManuallyDrop;
-use std::ptr::{null, null_mut};
+use std::ptr::null;
 use umcg::rt::ffi;
 use umcg::{Builder, Handle, JoinError, JoinHandle, Runtime, SpawnError};
 use umcg_core::boundary::{self, Departure};
@@ -103,21 +106,20 @@ fn builder<'a>(attr: &SpawnAttr, name: &'a str) -> Result<Builder<'a>, c_int> {
     if attr.deadline_ns != 0 {
         builder = builder.deadline(ffi::instant(attr.deadline_ns));
     }
-    if matches!(attr.own_tls, 0 | 1) {
-        Ok(builder)
-    } else {
-        Err(EINVAL)
-    }
+    require(matches!(attr.own_tls, 0 | 1), EINVAL)?;
+    Ok(builder)
 }
 
-fn reason(error: SpawnError) -> c_int {
-    match error {
-        SpawnError::Stack(StackError::TooLarge) => EINVAL,
-        SpawnError::Closed => ESHUTDOWN,
-        SpawnError::LeftBehind => EOPNOTSUPP,
-        SpawnError::Thread => EAGAIN,
-        SpawnError::Runtime(error) => super::errno_of(error.into()),
-        _ => ENOMEM,
+impl Errno for SpawnError {
+    fn errno(self) -> c_int {
+        match self {
+            SpawnError::Stack(StackError::TooLarge) => EINVAL,
+            SpawnError::Closed => ESHUTDOWN,
+            SpawnError::LeftBehind => EOPNOTSUPP,
+            SpawnError::Thread => EAGAIN,
+            SpawnError::Runtime(error) => io::Error::from(error).errno(),
+            _ => ENOMEM,
+        }
     }
 }
 
@@ -138,12 +140,9 @@ unsafe fn make(
         Some(runtime) if is_light => unsafe { runtime.build_light(builder, body) },
         Some(runtime) => runtime.build(builder, body),
         None => {
-            ffi::start_global().map_err(|error| {
-                if errno_of(error) == EAGAIN {
-                    EAGAIN
-                } else {
-                    ENOMEM
-                }
+            ffi::start_global().map_err(|error| match errno_of(error) {
+                EAGAIN => EAGAIN,
+                _ => ENOMEM,
             })?;
             if is_light {
                 // SAFETY: passed on.
@@ -154,16 +153,14 @@ unsafe fn make(
         }
     };
     made.map(|worker| ffi::into_raw(worker).cast_mut().cast())
-        .map_err(reason)
+        .map_err(errno_of)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn umcg_spawn(function: Option<WorkerFunction>, arg: *mut c_void) -> *mut Worker {
+    const PLAIN: Builder<'_> = Builder::new();
     // SAFETY: it is no light worker.
-    value(
-        unsafe { make(None, &const { Builder::new() }, false, function, arg) },
-        null_mut(),
-    )
+    answer(unsafe { make(None, &PLAIN, false, function, arg) })
 }
 
 /// # Safety
@@ -177,18 +174,17 @@ unsafe extern "C" fn umcg_spawn_attr(
     arg: *mut c_void,
 ) -> *mut Worker {
     // SAFETY: passed on; all bytes are valid in the fields.
-    let attr = match unsafe { versioned(SpawnAttr::DEFAULT, attr) } {
-        Ok(attr) => attr,
-        Err(error) => return value(Err(error), null_mut()),
-    };
-    // SAFETY: passed on.
-    let name = unsafe { string(attr.name) }.unwrap_or_default();
-    // SAFETY: passed on.
-    let runtime = unsafe { rt.as_ref() };
-    // SAFETY: passed on.
-    let made = builder(&attr, &name)
-        .and_then(|builder| unsafe { make(runtime, &builder, attr.own_tls == 0, function, arg) });
-    value(made, null_mut())
+    answer(
+        unsafe { versioned(SpawnAttr::DEFAULT, attr) }.and_then(|attr| {
+            // SAFETY: passed on.
+            let name = unsafe { string(attr.name) }.unwrap_or_default();
+            // SAFETY: passed on.
+            let runtime = unsafe { rt.as_ref() };
+            let builder = builder(&attr, &name)?;
+            // SAFETY: passed on.
+            unsafe { make(runtime, &builder, attr.own_tls == 0, function, arg) }
+        }),
+    )
 }
 
 /// The worker that C named. A caller that uses the handle up takes it out of its cover.
@@ -213,11 +209,8 @@ pub(crate) unsafe fn named_other(
 ) -> Result<ManuallyDrop<JoinHandle<Pointer>>, c_int> {
     // SAFETY: passed on.
     let worker = unsafe { named(worker) }?;
-    if worker.handle() == Handle::current() {
-        Err(EDEADLK)
-    } else {
-        Ok(worker)
-    }
+    require(worker.handle() != Handle::current(), EDEADLK)?;
+    Ok(worker)
 }
 
 /// Takes the worker's result.
@@ -229,17 +222,12 @@ unsafe fn take(
     result: *mut *mut c_void,
 ) -> Result<(), c_int> {
     let joined = ffi::shielded(|| ManuallyDrop::into_inner(worker).join());
-    let returned = joined.map_err(|error| {
-        if matches!(error, JoinError::Abandoned) {
-            ESHUTDOWN
-        } else {
-            ECANCELED
-        }
+    let returned = joined.map_err(|error| match error {
+        JoinError::Abandoned => ESHUTDOWN,
+        _ => ECANCELED,
     })?;
-    if !result.is_null() {
-        // SAFETY: passed on.
-        unsafe { *result = returned.0 };
-    }
+    // SAFETY: passed on.
+    unsafe { store(result, returned.0) };
     Ok(())
 }
 
@@ -250,7 +238,7 @@ unsafe extern "C" fn umcg_join(worker: *mut Worker, result: *mut *mut c_void) ->
     // SAFETY: passed on.
     let worker = unsafe { named_other(worker) };
     // SAFETY: passed on.
-    status(worker.and_then(|worker| unsafe { take(worker, result) }))
+    answer(worker.and_then(|worker| unsafe { take(worker, result) }))
 }
 
 /// # Safety
@@ -266,10 +254,10 @@ unsafe extern "C" fn umcg_join_until(
     let ended = worker.and_then(|worker| {
         let ended = worker.is_finished()
             || ffi::wait_for(&worker, deadline(deadline_ns)).map_err(|_| ECANCELED)?;
-        if ended { Ok(worker) } else { Err(ETIMEDOUT) }
+        require(ended, ETIMEDOUT).map(|()| worker)
     });
     // SAFETY: passed on.
-    status(ended.and_then(|worker| unsafe { take(worker, result) }))
+    answer(ended.and_then(|worker| unsafe { take(worker, result) }))
 }
 
 /// # Safety
@@ -277,7 +265,7 @@ unsafe extern "C" fn umcg_join_until(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_detach(worker: *mut Worker) -> c_int {
     // SAFETY: passed on.
-    status(unsafe { named(worker) }.map(|worker| drop(ManuallyDrop::into_inner(worker))))
+    answer(unsafe { named(worker) }.map(|worker| drop(ManuallyDrop::into_inner(worker))))
 }
 
 /// # Safety
@@ -285,7 +273,7 @@ unsafe extern "C" fn umcg_detach(worker: *mut Worker) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_abort(worker: *mut Worker) -> c_int {
     // SAFETY: passed on.
-    status(unsafe { named(worker) }.map(|worker| ffi::abort(&worker)))
+    answer(unsafe { named(worker) }.map(|worker| ffi::abort(&worker)))
 }
 
 /// # Safety
@@ -293,8 +281,6 @@ unsafe extern "C" fn umcg_abort(worker: *mut Worker) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_worker_handle(worker: *mut Worker) -> *mut c_void {
     // SAFETY: passed on.
-    value(
-        unsafe { named(worker) }.map(|worker| worker.handle().into_raw().cast_mut().cast()),
-        null_mut(),
-    )
+    let worker = unsafe { named(worker) };
+    answer(worker.map(|worker| worker.handle().into_raw().cast_mut().cast::<c_void>()))
 }

@@ -1,27 +1,23 @@
 //! `umcg/segment.h`: C's names for `umcg::segment`.
 //!
 //! C's handle of a segment or an object is the address of a box. The box has a handle of the
-//! crate's, which keeps the segment mapped. A call first does what needs no waiting. Only if it has
-//! to wait is it a point of cancellation; the unwinding is caught here (`ffi::interruptible`).
+//! crate's, which keeps the segment mapped.
 
 mod event;
 mod sem;
 mod tube;
 
-use crate::rt::{NO_TIMEOUT, errno_of, status, value, versioned};
-use libc::{
-    EBADF, EBADMSG, EBUSY, ECANCELED, EEXIST, EINVAL, ENODATA, ENOSPC, EOWNERDEAD, EPROTONOSUPPORT,
-    c_int,
-};
+use crate::answer::{errno_of, require};
+use crate::object::{boxed, methods, named, unboxed, with};
+use crate::versioned;
+use libc::{EBADF, EINVAL, c_int};
 use std::ffi::{CStr, OsStr, c_char};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
-use umcg::rt::ffi::{self, Cancelled};
-use umcg::segment::{self, Fault, NameError, OpenError, Segment};
+use std::time::Duration;
+use umcg::segment::{self, NameError, OpenError, Segment};
 
 /// `umcg_segment_t`.
 struct Opening {
@@ -69,61 +65,8 @@ impl Options {
         if self.processes != 0 {
             options = options.processes(self.processes);
         }
-        if self.flags == 0 {
-            Ok(options)
-        } else {
-            Err(EINVAL)
-        }
-    }
-}
-
-fn errno_of_fault(fault: Fault) -> c_int {
-    match fault {
-        Fault::Dead => EOWNERDEAD,
-        Fault::Corrupt => EBADMSG,
-        Fault::Full => ENOSPC,
-    }
-}
-
-fn errno_of_open(error: OpenError) -> c_int {
-    match error {
-        OpenError::Io(error) => errno_of(error),
-        OpenError::Sizes => EINVAL,
-        OpenError::NotASegment => ENODATA,
-        OpenError::OtherVersion => EPROTONOSUPPORT,
-        OpenError::Corrupt => EBADMSG,
-        OpenError::Full => ENOSPC,
-    }
-}
-
-fn errno_of_name(error: NameError) -> c_int {
-    match error {
-        NameError::Name | NameError::Size => EINVAL,
-        NameError::Mismatch => EEXIST,
-        NameError::Full => ENOSPC,
-        NameError::Busy => EBUSY,
-    }
-}
-
-/// The object that C named.
-///
-/// # Safety
-/// `pointer` is null, or came from `boxed` and is not freed as long as the caller uses it.
-unsafe fn named<'a, T>(pointer: *const T) -> Result<&'a T, c_int> {
-    // SAFETY: by the contract.
-    unsafe { pointer.as_ref() }.ok_or(EINVAL)
-}
-
-fn boxed<T>(made: Result<T, c_int>) -> *mut T {
-    value(made.map(|made| Box::into_raw(Box::new(made))), null_mut())
-}
-
-/// # Safety
-/// `pointer` is null, or came from `boxed` and is not used any more.
-unsafe fn unboxed<T>(pointer: *mut T) {
-    if !pointer.is_null() {
-        // SAFETY: by the contract.
-        drop(unsafe { Box::from_raw(pointer) });
+        require(self.flags == 0, EINVAL)?;
+        Ok(options)
     }
 }
 
@@ -139,8 +82,8 @@ unsafe fn object<T>(
     // SAFETY: passed on.
     let opening = unsafe { named(opening) };
     // SAFETY: passed on.
-    let name = unsafe { text(name) }.and_then(|name| name.to_str().map_err(|_| EINVAL));
-    boxed(opening.and_then(|opening| make(opening, name?).map_err(errno_of_name)))
+    let name = unsafe { utf8(name) };
+    boxed(opening.and_then(|opening| make(opening, name?).map_err(errno_of)))
 }
 
 /// # Safety
@@ -155,25 +98,22 @@ unsafe fn text<'a>(string: *const c_char) -> Result<&'a CStr, c_int> {
 
 /// # Safety
 /// As `text`.
+unsafe fn utf8<'a>(string: *const c_char) -> Result<&'a str, c_int> {
+    // SAFETY: passed on.
+    unsafe { text(string) }.and_then(|text| text.to_str().map_err(|_| EINVAL))
+}
+
+/// # Safety
+/// As `text`.
 unsafe fn path<'a>(path: *const c_char) -> Result<&'a Path, c_int> {
     // SAFETY: passed on.
     unsafe { text(path) }.map(|path| Path::new(OsStr::from_bytes(path.to_bytes())))
 }
 
-/// Waits, as a point of cancellation, until a deadline or as long as it takes.
-#[inline(never)]
-fn wait<R>(
-    deadline_ns: u64,
-    wait: impl FnOnce(Option<Instant>) -> Result<R, c_int>,
-) -> Result<R, c_int> {
-    let deadline = (deadline_ns != NO_TIMEOUT).then(|| ffi::instant(deadline_ns));
-    ffi::interruptible(|| wait(deadline)).map_err(|Cancelled| ECANCELED)?
-}
-
 /// A segment that `open` makes or opens, which may take the kernel a while.
 fn opened(open: impl FnOnce() -> Result<Segment, OpenError>) -> Result<Opening, c_int> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    let segment = umcg::blocking(open).map_err(errno_of_open)?;
+    let segment = umcg::blocking(open).map_err(errno_of)?;
     Ok(Opening {
         segment,
         number: NEXT.fetch_add(1, Relaxed),
@@ -209,7 +149,7 @@ unsafe extern "C" fn umcg_segment_create_file(
 #[unsafe(no_mangle)]
 extern "C" fn umcg_segment_open_fd(fd: c_int) -> *mut Opening {
     if fd < 0 {
-        return value(Err(EBADF), null_mut());
+        return boxed(Err(EBADF));
     }
     // SAFETY: if it is not open the kernel says so.
     let fd = unsafe { BorrowedFd::borrow_raw(fd) };
@@ -225,28 +165,23 @@ unsafe extern "C" fn umcg_segment_open_file(file: *const c_char) -> *mut Opening
     boxed(file.and_then(|file| opened(|| Segment::open_file(file))))
 }
 
-/// # Safety
-/// As `named`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_segment_fd(opening: *const Opening) -> c_int {
-    // SAFETY: passed on.
-    value(
-        unsafe { named(opening) }.map(|opening| opening.segment.as_fd().as_raw_fd()),
-        -1,
-    )
+methods! {
+    Opening {
+        umcg_segment_fd() -> c_int = |opening| { opening.segment.as_fd().as_raw_fd() };
+    }
 }
 
 /// # Safety
 /// As `named`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_segment_set_patience(opening: *const Opening, patience_ns: u64) -> c_int {
+    let patience = Duration::from_nanos(patience_ns);
     // SAFETY: passed on.
-    let opening = unsafe { named(opening) };
-    status(opening.map(|opening| {
-        opening
-            .segment
-            .set_patience(Duration::from_nanos(patience_ns))
-    }))
+    unsafe {
+        with(opening, |opening: &Opening| {
+            opening.segment.set_patience(patience)
+        })
+    }
 }
 
 /// # Safety
@@ -254,12 +189,10 @@ unsafe extern "C" fn umcg_segment_set_patience(opening: *const Opening, patience
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_segment_forget(opening: *const Opening, name: *const c_char) -> c_int {
     // SAFETY: passed on.
-    let opening = unsafe { named(opening) };
+    let name = unsafe { utf8(name) };
+    let forget = |opening: &Opening| opening.segment.forget(name?).map_err(errno_of);
     // SAFETY: passed on.
-    let name = unsafe { text(name) }.and_then(|name| name.to_str().map_err(|_| EINVAL));
-    let forgotten =
-        opening.and_then(|opening| opening.segment.forget(name?).map_err(errno_of_name));
-    value(forgotten.map(c_int::from), -1)
+    unsafe { with(opening, forget) }
 }
 
 /// # Safety

@@ -1,33 +1,12 @@
 //! Tubes in segments, of messages that have a size.
 
-use super::{Opening, errno_of_fault, named, object, unboxed, wait};
-use crate::rt::{NO_TIMEOUT, status, value};
-use libc::{EAGAIN, EINVAL, ESHUTDOWN, ETIMEDOUT, c_char, c_int, ssize_t};
+use super::{Opening, object};
+use crate::answer::{answer, errno_of};
+use crate::object::{methods, named, store, unboxed};
+use crate::wait::{for_ever, wait};
+use libc::{EINVAL, c_char, c_int, ssize_t};
 use std::ffi::c_void;
-use umcg::segment::{ByteTube, TryTubeError, TubeError, TubeWaitError};
-
-fn errno_of_try(error: TryTubeError) -> c_int {
-    match error {
-        TryTubeError::NotNow => EAGAIN,
-        TryTubeError::Closed => ESHUTDOWN,
-        TryTubeError::Fault(fault) => errno_of_fault(fault),
-    }
-}
-
-fn errno_of_tube(error: TubeError) -> c_int {
-    match error {
-        TubeError::Closed => ESHUTDOWN,
-        TubeError::Fault(fault) => errno_of_fault(fault),
-    }
-}
-
-fn errno_of_wait(error: TubeWaitError) -> c_int {
-    match error {
-        TubeWaitError::TimedOut => ETIMEDOUT,
-        TubeWaitError::Closed => ESHUTDOWN,
-        TubeWaitError::Fault(fault) => errno_of_fault(fault),
-    }
-}
+use umcg::segment::{ByteTube, TryTubeError};
 
 /// A tube, and the message to send.
 ///
@@ -70,20 +49,20 @@ unsafe fn receiving<'a>(
 fn send(tube: &ByteTube, message: &[u8], deadline_ns: u64) -> Result<(), c_int> {
     match tube.try_send(message) {
         Err(TryTubeError::NotNow) => wait(deadline_ns, |deadline| match deadline {
-            None => tube.send(message).map_err(errno_of_tube),
-            Some(at) => tube.send_deadline(message, at).map_err(errno_of_wait),
+            None => tube.send(message).map_err(errno_of),
+            Some(at) => tube.send_deadline(message, at).map_err(errno_of),
         }),
-        tried => tried.map_err(errno_of_try),
+        tried => tried.map_err(errno_of),
     }
 }
 
 fn recv(tube: &ByteTube, message: &mut [u8], deadline_ns: u64) -> Result<(), c_int> {
     match tube.try_recv(message) {
         Err(TryTubeError::NotNow) => wait(deadline_ns, |deadline| match deadline {
-            None => tube.recv(message).map_err(errno_of_tube),
-            Some(at) => tube.recv_deadline(message, at).map_err(errno_of_wait),
+            None => tube.recv(message).map_err(errno_of),
+            Some(at) => tube.recv_deadline(message, at).map_err(errno_of),
         }),
-        tried => tried.map_err(errno_of_try),
+        tried => tried.map_err(errno_of),
     }
 }
 
@@ -112,15 +91,11 @@ unsafe extern "C" fn umcg_segment_tube_free(tube: *mut ByteTube) {
     unsafe { unboxed(tube) };
 }
 
-/// # Safety
-/// As `sending`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_segment_tube_send(
-    tube: *const ByteTube,
-    message: *const c_void,
-) -> c_int {
-    // SAFETY: passed on.
-    unsafe { umcg_segment_tube_send_until(tube, message, NO_TIMEOUT) }
+for_ever! {
+    umcg_segment_tube_send(tube: *const ByteTube, message: *const c_void) -> c_int
+        = umcg_segment_tube_send_until;
+    umcg_segment_tube_recv(tube: *const ByteTube, message: *mut c_void) -> c_int
+        = umcg_segment_tube_recv_until;
 }
 
 /// # Safety
@@ -132,10 +107,8 @@ unsafe extern "C" fn umcg_segment_tube_send_until(
     deadline_ns: u64,
 ) -> c_int {
     // SAFETY: passed on.
-    status(
-        unsafe { sending(tube, message) }
-            .and_then(|(tube, message)| send(tube, message, deadline_ns)),
-    )
+    let asked = unsafe { sending(tube, message) };
+    answer(asked.and_then(|(tube, message)| send(tube, message, deadline_ns)))
 }
 
 /// # Safety
@@ -146,18 +119,8 @@ unsafe extern "C" fn umcg_segment_tube_try_send(
     message: *const c_void,
 ) -> c_int {
     // SAFETY: passed on.
-    status(
-        unsafe { sending(tube, message) }
-            .and_then(|(tube, message)| tube.try_send(message).map_err(errno_of_try)),
-    )
-}
-
-/// # Safety
-/// As `receiving`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_segment_tube_recv(tube: *const ByteTube, message: *mut c_void) -> c_int {
-    // SAFETY: passed on.
-    unsafe { umcg_segment_tube_recv_until(tube, message, NO_TIMEOUT) }
+    let asked = unsafe { sending(tube, message) };
+    answer(asked.and_then(|(tube, message)| tube.try_send(message).map_err(errno_of)))
 }
 
 /// # Safety
@@ -169,10 +132,8 @@ unsafe extern "C" fn umcg_segment_tube_recv_until(
     deadline_ns: u64,
 ) -> c_int {
     // SAFETY: passed on.
-    status(
-        unsafe { receiving(tube, message) }
-            .and_then(|(tube, message)| recv(tube, message, deadline_ns)),
-    )
+    let asked = unsafe { receiving(tube, message) };
+    answer(asked.and_then(|(tube, message)| recv(tube, message, deadline_ns)))
 }
 
 /// # Safety
@@ -183,26 +144,15 @@ unsafe extern "C" fn umcg_segment_tube_try_recv(
     message: *mut c_void,
 ) -> c_int {
     // SAFETY: passed on.
-    status(
-        unsafe { receiving(tube, message) }
-            .and_then(|(tube, message)| tube.try_recv(message).map_err(errno_of_try)),
-    )
+    let asked = unsafe { receiving(tube, message) };
+    answer(asked.and_then(|(tube, message)| tube.try_recv(message).map_err(errno_of)))
 }
 
-/// # Safety
-/// As `named`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_segment_tube_close(tube: *const ByteTube) -> c_int {
-    // SAFETY: passed on.
-    status(unsafe { named(tube) }.and_then(|tube| tube.close().map_err(errno_of_fault)))
-}
-
-/// # Safety
-/// As `named`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_segment_tube_length(tube: *const ByteTube) -> ssize_t {
-    // SAFETY: passed on. It has 32 bits.
-    value(unsafe { named(tube) }.map(|tube| tube.len() as ssize_t), -1)
+methods! {
+    ByteTube {
+        umcg_segment_tube_close() -> c_int = ByteTube::close;
+        umcg_segment_tube_length() -> ssize_t = ByteTube::len;
+    }
 }
 
 /// # Safety
@@ -214,13 +164,11 @@ unsafe extern "C" fn umcg_segment_tube_waiters(
     senders: *mut usize,
 ) -> c_int {
     // SAFETY: passed on.
-    let waiters = unsafe { named(tube) }.and_then(|tube| tube.waiters().map_err(errno_of_fault));
-    status(waiters.map(|waiters| {
+    let waiters = unsafe { named(tube) }.and_then(|tube| tube.waiters().map_err(errno_of));
+    answer(waiters.map(|waiters| {
         for (place, count) in [(receivers, waiters.0), (senders, waiters.1)] {
-            if !place.is_null() {
-                // SAFETY: by the contract.
-                unsafe { place.write(count) };
-            }
+            // SAFETY: by the contract.
+            unsafe { store(place, count) };
         }
     }))
 }

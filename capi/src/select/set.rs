@@ -1,12 +1,13 @@
 //! Operations that are kept for many waits.
 
 use super::{AnyOperation, BIASED, Borrowed, END, Op, WithError, workers};
+use crate::answer::{answer, require};
 use crate::array;
-use crate::rt::{NO_TIMEOUT, status, value};
-use libc::{ECANCELED, EDEADLK, EINVAL, ETIMEDOUT, c_int};
-use std::ptr::null_mut;
+use crate::object::{boxed, store, unboxed};
+use crate::wait::{NO_TIMEOUT, wait};
+use libc::{EDEADLK, EINVAL, ETIMEDOUT, c_int};
 use umcg::rt::Handle;
-use umcg::rt::ffi::{self, Cancelled};
+use umcg::rt::ffi;
 use umcg::select::Set;
 
 type BoxedOperation = Box<dyn WithError>;
@@ -68,16 +69,8 @@ impl OpSet {
             return Ok(());
         }
         let me = Handle::current();
-        if self
-            .workers
-            .iter()
-            .flatten()
-            .any(|worker| worker.handle() == me)
-        {
-            Err(EDEADLK)
-        } else {
-            Ok(())
-        }
+        let mut workers = self.workers.iter().flatten();
+        require(workers.all(|worker| worker.handle() != me), EDEADLK)
     }
 
     fn has_worker_elsewhere(&self, index: usize, op: Op) -> bool {
@@ -99,11 +92,10 @@ impl OpSet {
         if let Some(index) = at_once {
             return Ok(index);
         }
-        let done = ffi::interruptible(|| match deadline_ns {
-            NO_TIMEOUT => Some(self.set.wait()),
-            at => self.set.wait_deadline(ffi::instant(at)),
-        });
-        done.map_err(|Cancelled| ECANCELED)?.ok_or(ETIMEDOUT)
+        wait(deadline_ns, |deadline| match deadline {
+            None => Ok(self.set.wait()),
+            Some(at) => self.set.wait_deadline(at).ok_or(ETIMEDOUT),
+        })
     }
 }
 
@@ -161,15 +153,11 @@ unsafe fn waited(
         let index = wait(set)?;
         Ok((index, set.set.get_mut(index).error()))
     });
-    let index = done.map(|(index, code)| {
-        if !error.is_null() {
-            // SAFETY: by the contract.
-            unsafe { error.write(code) };
-        }
-        // It is less than a value that was an `int`.
-        index as c_int
-    });
-    value(index, -1)
+    answer(done.map(|(index, code)| {
+        // SAFETY: by the contract.
+        unsafe { store(error, code) };
+        index
+    }))
 }
 
 /// # Safety
@@ -178,17 +166,15 @@ unsafe fn waited(
 unsafe extern "C" fn umcg_select_set_create(ops: *const Op, n: c_int, flags: c_int) -> *mut OpSet {
     // SAFETY: passed on.
     let set = unsafe { array(ops, n) }.and_then(|ops| unsafe { OpSet::new(ops, flags) });
-    value(set.map(|set| Box::into_raw(Box::new(set))), null_mut())
+    boxed(set)
 }
 
 /// # Safety
 /// `set` is null, or came from `umcg_select_set_create` and is not used any more.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_select_set_destroy(set: *mut OpSet) {
-    if !set.is_null() {
-        // SAFETY: by the contract.
-        drop(unsafe { Box::from_raw(set) });
-    }
+    // SAFETY: passed on.
+    unsafe { unboxed(set) };
 }
 
 /// # Safety
@@ -199,7 +185,7 @@ unsafe extern "C" fn umcg_select_set_change(set: *mut OpSet, index: c_int, op: *
     let set = unsafe { named(set) };
     // SAFETY: by the contract.
     let op = unsafe { op.as_ref() }.ok_or(EINVAL);
-    status(set.and_then(|set| {
+    answer(set.and_then(|set| {
         let index = usize::try_from(index).map_err(|_| EINVAL)?;
         // SAFETY: passed on.
         unsafe { set.change(index, *op?) }

@@ -1,9 +1,10 @@
 //! Barriers.
 
-use super::{init, named, wait};
-use crate::rt::{NO_TIMEOUT, value};
+use crate::answer::require;
+use crate::object::{init, methods};
+use crate::wait::{NO_TIMEOUT, wait};
 use libc::{EINVAL, c_int};
-use umcg::sync::{Barrier, BarrierWaitResult, ffi};
+use umcg::sync::{Barrier, ffi};
 
 // `umcg_barrier_t`.
 const _: () = assert!(size_of::<Barrier>() == 32 && align_of::<Barrier>() == 8);
@@ -13,44 +14,24 @@ const _: () = assert!(ffi::BARRIER_PARTIES == 24);
 /// As `init`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_barrier_init(barrier: *mut Barrier, parties: u32) -> c_int {
+    let made = require(parties > 0, EINVAL).map(|()| Barrier::new(parties));
     // SAFETY: passed on.
-    unsafe {
-        init(
-            barrier,
-            if parties == 0 {
-                Err(EINVAL)
-            } else {
-                Ok(Barrier::new(parties))
-            },
-        )
-    }
+    unsafe { init(barrier, made) }
 }
 
-/// # Safety
-/// As `named`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_barrier_wait(barrier: *const Barrier) -> c_int {
-    // SAFETY: passed on.
-    unsafe { umcg_barrier_wait_until(barrier, NO_TIMEOUT) }
-}
-
-/// # Safety
-/// As `named`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_barrier_wait_until(barrier: *const Barrier, deadline_ns: u64) -> c_int {
-    // SAFETY: passed on.
-    let waited = unsafe { named(barrier) }.and_then(|barrier| {
-        wait(deadline_ns, |deadline| match deadline {
-            None => Some(barrier.wait()),
-            Some(deadline) => barrier.wait_deadline(deadline).ok(),
-        })
+/// Whether the caller is the leader.
+fn wait_for(barrier: &Barrier, deadline_ns: u64) -> Result<bool, c_int> {
+    let waited = wait(deadline_ns, |deadline| match deadline {
+        None => Ok(barrier.wait()),
+        Some(deadline) => barrier.wait_deadline(deadline),
     });
-    value(
-        waited
-            .as_ref()
-            .map(BarrierWaitResult::is_leader)
-            .map(c_int::from)
-            .map_err(|errno| *errno),
-        -1,
-    )
+    waited.map(|waited| waited.is_leader())
+}
+
+methods! {
+    Barrier {
+        umcg_barrier_wait() -> c_int = |barrier| wait_for(barrier, NO_TIMEOUT);
+        umcg_barrier_wait_until(deadline_ns: u64) -> c_int
+            = |barrier| wait_for(barrier, deadline_ns);
+    }
 }

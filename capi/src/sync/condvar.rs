@@ -1,9 +1,9 @@
 //! Condition variables.
 
-use super::{init, named};
-use crate::rt::{NO_TIMEOUT, status};
-use libc::{ECANCELED, EPERM, ETIMEDOUT, c_int};
-use umcg::rt::ffi::{self as rt_ffi, Cancelled};
+use crate::answer::{answer, require};
+use crate::object::{init, methods, named};
+use crate::wait::{NO_TIMEOUT, for_ever, interruptible};
+use libc::{EPERM, ETIMEDOUT, c_int};
 use umcg::sync::ffi::lock_api::RawMutex as _;
 use umcg::sync::{Condvar, RawMutex, ffi};
 
@@ -18,12 +18,8 @@ unsafe extern "C" fn umcg_cond_init(cond: *mut Condvar) -> c_int {
     unsafe { init(cond, Ok(Condvar::new())) }
 }
 
-/// # Safety
-/// As `umcg_cond_wait_until`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_cond_wait(cond: *const Condvar, mutex: *const RawMutex) -> c_int {
-    // SAFETY: passed on.
-    unsafe { umcg_cond_wait_until(cond, mutex, NO_TIMEOUT) }
+for_ever! {
+    umcg_cond_wait(cond: *const Condvar, mutex: *const RawMutex) -> c_int = umcg_cond_wait_until;
 }
 
 /// # Safety
@@ -38,34 +34,19 @@ unsafe extern "C" fn umcg_cond_wait_until(
     let cond = unsafe { named(cond) };
     // SAFETY: passed on.
     let mutex = unsafe { named(mutex) };
-    status(cond.and_then(|cond| {
+    answer(cond.and_then(|cond| {
         let mutex = mutex?;
-        if !mutex.is_locked() {
-            return Err(EPERM);
-        }
+        require(mutex.is_locked(), EPERM)?;
         let deadline = (deadline_ns != NO_TIMEOUT).then_some(deadline_ns);
         // SAFETY: by the contract.
-        let notified = rt_ffi::interruptible(|| unsafe { ffi::wait(cond, mutex, deadline) });
-        if notified.map_err(|Cancelled| ECANCELED)? {
-            Ok(())
-        } else {
-            Err(ETIMEDOUT)
-        }
+        let notified = interruptible(|| unsafe { ffi::wait(cond, mutex, deadline) })?;
+        require(notified, ETIMEDOUT)
     }))
 }
 
-/// # Safety
-/// As `named`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_cond_signal(cond: *const Condvar) -> c_int {
-    // SAFETY: passed on.
-    status(unsafe { named(cond) }.map(|cond| _ = cond.notify_one()))
-}
-
-/// # Safety
-/// As `named`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_cond_broadcast(cond: *const Condvar) -> c_int {
-    // SAFETY: passed on.
-    status(unsafe { named(cond) }.map(|cond| _ = cond.notify_all()))
+methods! {
+    Condvar {
+        umcg_cond_signal() -> c_int = |cond| _ = cond.notify_one();
+        umcg_cond_broadcast() -> c_int = |cond| _ = cond.notify_all();
+    }
 }

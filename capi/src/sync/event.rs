@@ -1,7 +1,8 @@
 //! Events.
 
-use super::{init, named, wait_until};
-use crate::rt::{NO_TIMEOUT, status, value};
+use crate::answer::require;
+use crate::object::{init, methods};
+use crate::wait::{NO_TIMEOUT, wait_until};
 use libc::{EAGAIN, EINVAL, c_int};
 use umcg::sync::Event;
 
@@ -26,73 +27,25 @@ unsafe extern "C" fn umcg_event_init(event: *mut Event, flags: c_int) -> c_int {
     unsafe { init(event, made) }
 }
 
-/// # Safety
-/// As `named`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_event_set(event: *const Event) -> c_int {
-    // SAFETY: passed on.
-    status(unsafe { named(event) }.map(Event::set))
-}
-
-/// # Safety
-/// As `named`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_event_pulse(event: *const Event) -> c_int {
-    // SAFETY: passed on.
-    status(unsafe { named(event) }.map(Event::pulse))
-}
-
-/// # Safety
-/// As `named`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_event_reset(event: *const Event) -> c_int {
-    // SAFETY: passed on.
-    value(
-        unsafe { named(event) }.map(|event| event.reset().into()),
-        -1,
+fn wait_for(event: &Event, deadline_ns: u64) -> Result<(), c_int> {
+    if event.try_wait() {
+        return Ok(());
+    }
+    wait_until(
+        deadline_ns,
+        || event.wait(),
+        |deadline| event.wait_deadline(deadline),
     )
 }
 
-/// # Safety
-/// As `named`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_event_is_set(event: *const Event) -> c_int {
-    // SAFETY: passed on.
-    value(
-        unsafe { named(event) }.map(|event| event.is_set().into()),
-        -1,
-    )
-}
-
-/// # Safety
-/// As `named`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_event_trywait(event: *const Event) -> c_int {
-    // SAFETY: passed on.
-    status(unsafe { named(event) }.and_then(|event| event.try_wait().then_some(()).ok_or(EAGAIN)))
-}
-
-/// # Safety
-/// As `named`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_event_wait(event: *const Event) -> c_int {
-    // SAFETY: passed on.
-    unsafe { umcg_event_wait_until(event, NO_TIMEOUT) }
-}
-
-/// # Safety
-/// As `named`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_event_wait_until(event: *const Event, deadline_ns: u64) -> c_int {
-    // SAFETY: passed on.
-    status(unsafe { named(event) }.and_then(|event| {
-        if event.try_wait() {
-            return Ok(());
-        }
-        wait_until(
-            deadline_ns,
-            || event.wait(),
-            |deadline| event.wait_deadline(deadline),
-        )
-    }))
+methods! {
+    Event {
+        umcg_event_set() -> c_int = Event::set;
+        umcg_event_pulse() -> c_int = Event::pulse;
+        umcg_event_reset() -> c_int = Event::reset;
+        umcg_event_is_set() -> c_int = Event::is_set;
+        umcg_event_trywait() -> c_int = |event| require(event.try_wait(), EAGAIN);
+        umcg_event_wait() -> c_int = |event| wait_for(event, NO_TIMEOUT);
+        umcg_event_wait_until(deadline_ns: u64) -> c_int = |event| wait_for(event, deadline_ns);
+    }
 }

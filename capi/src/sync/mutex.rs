@@ -1,8 +1,9 @@
 //! Mutexes: below guards, as C has none.
 
-use super::{init, named, wait};
-use crate::rt::status;
-use libc::{EBUSY, EINVAL, EPERM, c_int};
+use crate::answer::require;
+use crate::object::{init, methods, with};
+use crate::wait::wait;
+use libc::{EBUSY, EINVAL, EPERM, ETIMEDOUT, c_int};
 use std::time::Duration;
 use umcg::sync::ffi::lock_api::{RawMutex as _, RawMutexTimed as _};
 use umcg::sync::{RawMutex, ffi};
@@ -26,52 +27,37 @@ unsafe extern "C" fn umcg_mutex_init(mutex: *mut RawMutex, flags: c_int) -> c_in
     unsafe { init(mutex, made) }
 }
 
-/// # Safety
-/// As `named`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_mutex_lock(mutex: *const RawMutex) -> c_int {
-    // SAFETY: passed on.
-    status(unsafe { named(mutex) }.map(RawMutex::lock))
+fn lock_until(mutex: &RawMutex, deadline_ns: u64) -> Result<(), c_int> {
+    if mutex.try_lock() {
+        return Ok(());
+    }
+    wait(deadline_ns, |deadline| {
+        let locked = match deadline {
+            None => mutex.try_lock_for(Duration::MAX),
+            Some(deadline) => mutex.try_lock_until(deadline),
+        };
+        require(locked, ETIMEDOUT)
+    })
 }
 
-/// # Safety
-/// As `named`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_mutex_trylock(mutex: *const RawMutex) -> c_int {
-    // SAFETY: passed on.
-    status(unsafe { named(mutex) }.and_then(|mutex| mutex.try_lock().then_some(()).ok_or(EBUSY)))
-}
-
-/// # Safety
-/// As `named`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_mutex_lock_until(mutex: *const RawMutex, deadline_ns: u64) -> c_int {
-    // SAFETY: passed on.
-    status(unsafe { named(mutex) }.and_then(|mutex| {
-        if mutex.try_lock() {
-            return Ok(());
-        }
-        wait(deadline_ns, |deadline| {
-            let locked = match deadline {
-                None => mutex.try_lock_for(Duration::MAX),
-                Some(deadline) => mutex.try_lock_until(deadline),
-            };
-            locked.then_some(())
-        })
-    }))
+methods! {
+    RawMutex {
+        umcg_mutex_lock() -> c_int = RawMutex::lock;
+        umcg_mutex_trylock() -> c_int = |mutex| require(mutex.try_lock(), EBUSY);
+        umcg_mutex_lock_until(deadline_ns: u64) -> c_int = |mutex| lock_until(mutex, deadline_ns);
+    }
 }
 
 /// # Safety
 /// As `named`; the caller has locked it.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_mutex_unlock(mutex: *const RawMutex) -> c_int {
-    // SAFETY: passed on.
-    status(unsafe { named(mutex) }.and_then(|mutex| {
-        if !mutex.is_locked() {
-            return Err(EPERM);
-        }
+    let unlock = |mutex: &RawMutex| {
+        require(mutex.is_locked(), EPERM)?;
         // SAFETY: by the contract.
         unsafe { mutex.unlock() };
-        Ok(())
-    }))
+        Ok::<_, c_int>(())
+    };
+    // SAFETY: passed on.
+    unsafe { with(mutex, unlock) }
 }

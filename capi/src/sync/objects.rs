@@ -1,11 +1,12 @@
 //! Waiting for any, or for all, of many objects.
 
+use crate::answer::{answer, errno_of, require};
 use crate::array;
-use crate::rt::{NO_TIMEOUT, status, value};
 use crate::select::Op;
-use libc::{ECANCELED, EINVAL, ESHUTDOWN, ETIMEDOUT, c_int};
-use umcg::rt::ffi::{self, Cancelled};
-use umcg::sync::{self, AcquireError, Closed, Object, TryAcquireError};
+use crate::wait::wait;
+use libc::{EINVAL, c_int};
+use umcg::rt::ffi;
+use umcg::sync::{self, Object, TryAcquireError};
 
 /// Up to this many objects are listed on the stack.
 const FEW: usize = 16;
@@ -36,66 +37,45 @@ unsafe fn with_objects<R>(
     f(&few[..len])
 }
 
-/// The result that needs no waiting, or else that of a wait.
-fn first<R>(
-    tried: Result<R, TryAcquireError>,
-    deadline_ns: u64,
-    wait: impl FnOnce(u64) -> Result<R, AcquireError>,
-) -> Result<R, c_int> {
-    match tried {
-        Err(TryAcquireError::Empty) => {}
-        tried => return tried.map_err(|_| ESHUTDOWN),
-    }
-    let waited = ffi::interruptible(|| wait(deadline_ns)).map_err(|Cancelled| ECANCELED)?;
-    waited.map_err(|error| match error {
-        AcquireError::TimedOut => ETIMEDOUT,
-        AcquireError::Closed => ESHUTDOWN,
-    })
-}
-
 /// # Safety
 /// As `with_objects`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_wait_any(ops: *const Op, n: c_int, deadline_ns: u64) -> c_int {
-    // SAFETY: passed on.
-    let index = unsafe {
-        with_objects(ops, n, |objects| {
-            // A wait looks first, and an abort does not prevent that.
-            let tried = if ffi::is_cancelled() {
-                sync::try_wait_any(objects)
-            } else {
-                Err(TryAcquireError::Empty)
-            };
-            first(tried, deadline_ns, |deadline_ns| match deadline_ns {
-                NO_TIMEOUT => sync::wait_any(objects).map_err(|Closed| AcquireError::Closed),
-                at => sync::wait_any_deadline(objects, ffi::instant(at)),
-            })
-        })
+    let any = |objects: &[&dyn Object]| {
+        // A wait looks first, and an abort does not prevent that.
+        let tried = if ffi::is_cancelled() {
+            sync::try_wait_any(objects)
+        } else {
+            Err(TryAcquireError::Empty)
+        };
+        match tried {
+            Err(TryAcquireError::Empty) => wait(deadline_ns, |deadline| match deadline {
+                None => sync::wait_any(objects).map_err(errno_of),
+                Some(at) => sync::wait_any_deadline(objects, at).map_err(errno_of),
+            }),
+            tried => tried.map_err(errno_of),
+        }
     };
-    // The index is less than `n`.
-    value(index.map(|index| index as c_int), -1)
+    // SAFETY: passed on.
+    answer(unsafe { with_objects(ops, n, any) })
 }
 
 /// # Safety
 /// As `with_objects`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_wait_all(ops: *const Op, n: c_int, deadline_ns: u64) -> c_int {
+    let all = |objects: &[&dyn Object]| {
+        require(!is_twice(objects), EINVAL)?;
+        match sync::try_wait_all(objects) {
+            Err(TryAcquireError::Empty) => wait(deadline_ns, |deadline| match deadline {
+                None => sync::wait_all(objects).map_err(errno_of),
+                Some(at) => sync::wait_all_deadline(objects, at).map_err(errno_of),
+            }),
+            tried => tried.map_err(errno_of),
+        }
+    };
     // SAFETY: passed on.
-    status(unsafe {
-        with_objects(ops, n, |objects| {
-            if is_twice(objects) {
-                return Err(EINVAL);
-            }
-            first(
-                sync::try_wait_all(objects),
-                deadline_ns,
-                |deadline_ns| match deadline_ns {
-                    NO_TIMEOUT => sync::wait_all(objects).map_err(|Closed| AcquireError::Closed),
-                    at => sync::wait_all_deadline(objects, ffi::instant(at)),
-                },
-            )
-        })
-    })
+    answer(unsafe { with_objects(ops, n, all) })
 }
 
 /// Whether one of them is there twice.

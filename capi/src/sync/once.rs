@@ -1,9 +1,9 @@
 //! Once-only initialisation.
 
-use super::{named, wait_until};
-use crate::rt::{NO_TIMEOUT, status, value};
-use libc::{ECANCELED, EINVAL, c_int};
-use umcg::rt::ffi::{self as rt_ffi, Cancelled};
+use crate::answer::answer;
+use crate::object::{methods, named};
+use crate::wait::{NO_TIMEOUT, interruptible, wait_until};
+use libc::{EINVAL, c_int};
 use umcg::sync::{Once, ffi};
 
 // `umcg_once_t`.
@@ -27,12 +27,12 @@ unsafe extern "C-unwind" fn umcg_once(
             return Ok(None);
         }
         let begun = match ffi::try_begin(once) {
-            None => rt_ffi::interruptible(|| ffi::begin(once)).map_err(|Cancelled| ECANCELED)?,
+            None => interruptible(|| ffi::begin(once))?,
             begun => begun,
         };
         Ok(begun.map(|doing| (doing, function)))
     });
-    status(begun.map(|begun| {
+    answer(begun.map(|begun| {
         if let Some((doing, function)) = begun {
             function();
             ffi::end(doing);
@@ -40,38 +40,21 @@ unsafe extern "C-unwind" fn umcg_once(
     }))
 }
 
-/// # Safety
-/// As `named`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_once_is_done(once: *const Once) -> c_int {
-    // SAFETY: passed on.
-    value(
-        unsafe { named(once) }.map(|once| once.is_completed().into()),
-        -1,
+fn wait_for(once: &Once, deadline_ns: u64) -> Result<(), c_int> {
+    if once.is_completed() {
+        return Ok(());
+    }
+    wait_until(
+        deadline_ns,
+        || once.wait(),
+        |deadline| once.wait_deadline(deadline),
     )
 }
 
-/// # Safety
-/// As `named`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_once_wait(once: *const Once) -> c_int {
-    // SAFETY: passed on.
-    unsafe { umcg_once_wait_until(once, NO_TIMEOUT) }
-}
-
-/// # Safety
-/// As `named`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_once_wait_until(once: *const Once, deadline_ns: u64) -> c_int {
-    // SAFETY: passed on.
-    status(unsafe { named(once) }.and_then(|once| {
-        if once.is_completed() {
-            return Ok(());
-        }
-        wait_until(
-            deadline_ns,
-            || once.wait(),
-            |deadline| once.wait_deadline(deadline),
-        )
-    }))
+methods! {
+    Once {
+        umcg_once_is_done() -> c_int = Once::is_completed;
+        umcg_once_wait() -> c_int = |once| wait_for(once, NO_TIMEOUT);
+        umcg_once_wait_until(deadline_ns: u64) -> c_int = |once| wait_for(once, deadline_ns);
+    }
 }

@@ -1,8 +1,9 @@
 //! Locks for readers and writers.
 
-use super::{init, named, wait};
-use crate::rt::status;
-use libc::{EBUSY, EPERM, c_int};
+use crate::answer::{answer, require};
+use crate::object::{init, methods, named, with};
+use crate::wait::wait;
+use libc::{EBUSY, EPERM, ETIMEDOUT, c_int};
 use std::time::{Duration, Instant};
 use umcg::sync::ffi::lock_api::{
     RawRwLock as _, RawRwLockDowngrade as _, RawRwLockTimed as _, RawRwLockUpgrade as _,
@@ -13,29 +14,58 @@ use umcg::sync::{RawRwLock, ffi};
 // `umcg_rwlock_t`.
 const _: () = assert!(size_of::<RawRwLock>() == 16 && align_of::<RawRwLock>() == 8);
 
-type Tried = fn(&RawRwLock) -> bool;
-
-fn try_lock(lock: &RawRwLock, tried: Tried) -> Result<(), c_int> {
-    tried(lock).then_some(()).ok_or(EBUSY)
-}
-
-fn lock_until(
-    lock: &RawRwLock,
-    deadline_ns: u64,
-    tried: Tried,
+/// One way to lock: at once, for so long, until then.
+struct Way {
+    at_once: fn(&RawRwLock) -> bool,
     for_so_long: fn(&RawRwLock, Duration) -> bool,
     until: fn(&RawRwLock, Instant) -> bool,
-) -> Result<(), c_int> {
-    if tried(lock) {
-        return Ok(());
+}
+
+const READ: Way = Way {
+    at_once: RawRwLock::try_lock_shared,
+    for_so_long: RawRwLock::try_lock_shared_for,
+    until: RawRwLock::try_lock_shared_until,
+};
+
+const WRITE: Way = Way {
+    at_once: RawRwLock::try_lock_exclusive,
+    for_so_long: RawRwLock::try_lock_exclusive_for,
+    until: RawRwLock::try_lock_exclusive_until,
+};
+
+const UPGRADABLE: Way = Way {
+    at_once: RawRwLock::try_lock_upgradable,
+    for_so_long: RawRwLock::try_lock_upgradable_for,
+    until: RawRwLock::try_lock_upgradable_until,
+};
+
+/// For a lock that is held to read and upgrade.
+const UPGRADE: Way = Way {
+    // SAFETY: it is held by the caller.
+    at_once: |lock| unsafe { lock.try_upgrade() },
+    // SAFETY: likewise.
+    for_so_long: |lock, timeout| unsafe { lock.try_upgrade_for(timeout) },
+    // SAFETY: likewise.
+    until: |lock, deadline| unsafe { lock.try_upgrade_until(deadline) },
+};
+
+impl Way {
+    fn try_lock(&self, lock: &RawRwLock) -> Result<(), c_int> {
+        require((self.at_once)(lock), EBUSY)
     }
-    wait(deadline_ns, |deadline| {
-        let locked = match deadline {
-            None => for_so_long(lock, Duration::MAX),
-            Some(deadline) => until(lock, deadline),
-        };
-        locked.then_some(())
-    })
+
+    fn lock_until(&self, lock: &RawRwLock, deadline_ns: u64) -> Result<(), c_int> {
+        if (self.at_once)(lock) {
+            return Ok(());
+        }
+        wait(deadline_ns, |deadline| {
+            let locked = match deadline {
+                None => (self.for_so_long)(lock, Duration::MAX),
+                Some(deadline) => (self.until)(lock, deadline),
+            };
+            require(locked, ETIMEDOUT)
+        })
+    }
 }
 
 /// # Safety
@@ -46,78 +76,17 @@ unsafe extern "C" fn umcg_rwlock_init(lock: *mut RawRwLock) -> c_int {
     unsafe { init(lock, Ok(RawRwLock::new())) }
 }
 
-/// # Safety
-/// As `named`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_rwlock_rdlock(lock: *const RawRwLock) -> c_int {
-    // SAFETY: passed on.
-    status(unsafe { named(lock) }.map(RawRwLock::lock_shared))
-}
-
-/// # Safety
-/// As `named`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_rwlock_tryrdlock(lock: *const RawRwLock) -> c_int {
-    // SAFETY: passed on.
-    status(unsafe { named(lock) }.and_then(|lock| try_lock(lock, RawRwLock::try_lock_shared)))
-}
-
-/// # Safety
-/// As `named`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_rwlock_rdlock_until(lock: *const RawRwLock, deadline_ns: u64) -> c_int {
-    let (for_so_long, until) = (
-        RawRwLock::try_lock_shared_for,
-        RawRwLock::try_lock_shared_until,
-    );
-    // SAFETY: passed on.
-    let lock = unsafe { named(lock) };
-    status(lock.and_then(|lock| {
-        lock_until(
-            lock,
-            deadline_ns,
-            RawRwLock::try_lock_shared,
-            for_so_long,
-            until,
-        )
-    }))
-}
-
-/// # Safety
-/// As `named`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_rwlock_wrlock(lock: *const RawRwLock) -> c_int {
-    // SAFETY: passed on.
-    status(unsafe { named(lock) }.map(RawRwLock::lock_exclusive))
-}
-
-/// # Safety
-/// As `named`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_rwlock_trywrlock(lock: *const RawRwLock) -> c_int {
-    // SAFETY: passed on.
-    status(unsafe { named(lock) }.and_then(|lock| try_lock(lock, RawRwLock::try_lock_exclusive)))
-}
-
-/// # Safety
-/// As `named`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_rwlock_wrlock_until(lock: *const RawRwLock, deadline_ns: u64) -> c_int {
-    let (for_so_long, until) = (
-        RawRwLock::try_lock_exclusive_for,
-        RawRwLock::try_lock_exclusive_until,
-    );
-    // SAFETY: passed on.
-    let lock = unsafe { named(lock) };
-    status(lock.and_then(|lock| {
-        lock_until(
-            lock,
-            deadline_ns,
-            RawRwLock::try_lock_exclusive,
-            for_so_long,
-            until,
-        )
-    }))
+methods! {
+    RawRwLock {
+        umcg_rwlock_rdlock() -> c_int = RawRwLock::lock_shared;
+        umcg_rwlock_tryrdlock() -> c_int = |lock| READ.try_lock(lock);
+        umcg_rwlock_rdlock_until(deadline_ns: u64) -> c_int
+            = |lock| READ.lock_until(lock, deadline_ns);
+        umcg_rwlock_wrlock() -> c_int = RawRwLock::lock_exclusive;
+        umcg_rwlock_trywrlock() -> c_int = |lock| WRITE.try_lock(lock);
+        umcg_rwlock_wrlock_until(deadline_ns: u64) -> c_int
+            = |lock| WRITE.lock_until(lock, deadline_ns);
+    }
 }
 
 /// A writer is alone: so if there is one, it is the caller.
@@ -126,8 +95,7 @@ unsafe extern "C" fn umcg_rwlock_wrlock_until(lock: *const RawRwLock, deadline_n
 /// As `named`; the caller has locked it to read or to write.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_rwlock_unlock(lock: *const RawRwLock) -> c_int {
-    // SAFETY: passed on.
-    status(unsafe { named(lock) }.and_then(|lock| {
+    let unlock = |lock: &RawRwLock| {
         if lock.is_locked_exclusive() {
             // SAFETY: by the contract.
             unsafe { lock.unlock_exclusive() };
@@ -138,7 +106,9 @@ unsafe extern "C" fn umcg_rwlock_unlock(lock: *const RawRwLock) -> c_int {
             return Err(EPERM);
         }
         Ok(())
-    }))
+    };
+    // SAFETY: passed on.
+    unsafe { with(lock, unlock) }
 }
 
 /// The lock, if it is held in this way; the holder should be the caller.
@@ -150,7 +120,7 @@ unsafe fn had<'a>(
     is_had: fn(&RawRwLock) -> bool,
 ) -> Result<&'a RawRwLock, c_int> {
     // SAFETY: passed on.
-    unsafe { named(lock) }.and_then(|lock| is_had(lock).then_some(lock).ok_or(EPERM))
+    unsafe { named(lock) }.and_then(|lock| require(is_had(lock), EPERM).map(|()| lock))
 }
 
 /// # Safety
@@ -160,7 +130,7 @@ unsafe extern "C" fn umcg_rwlock_downgrade(lock: *const RawRwLock) -> c_int {
     // SAFETY: passed on.
     let lock = unsafe { had(lock, RawRwLock::is_locked_exclusive) };
     // SAFETY: by the contract.
-    status(lock.map(|lock| unsafe { lock.downgrade() }))
+    answer(lock.map(|lock| unsafe { lock.downgrade() }))
 }
 
 /// # Safety
@@ -170,44 +140,16 @@ unsafe extern "C" fn umcg_rwlock_downgrade_up(lock: *const RawRwLock) -> c_int {
     // SAFETY: passed on.
     let lock = unsafe { had(lock, RawRwLock::is_locked_exclusive) };
     // SAFETY: by the contract.
-    status(lock.map(|lock| unsafe { lock.downgrade_to_upgradable() }))
+    answer(lock.map(|lock| unsafe { lock.downgrade_to_upgradable() }))
 }
 
-/// # Safety
-/// As `named`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_rwlock_uplock(lock: *const RawRwLock) -> c_int {
-    // SAFETY: passed on.
-    status(unsafe { named(lock) }.map(RawRwLock::lock_upgradable))
-}
-
-/// # Safety
-/// As `named`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_rwlock_tryuplock(lock: *const RawRwLock) -> c_int {
-    // SAFETY: passed on.
-    status(unsafe { named(lock) }.and_then(|lock| try_lock(lock, RawRwLock::try_lock_upgradable)))
-}
-
-/// # Safety
-/// As `named`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_rwlock_uplock_until(lock: *const RawRwLock, deadline_ns: u64) -> c_int {
-    let (for_so_long, until) = (
-        RawRwLock::try_lock_upgradable_for,
-        RawRwLock::try_lock_upgradable_until,
-    );
-    // SAFETY: passed on.
-    let lock = unsafe { named(lock) };
-    status(lock.and_then(|lock| {
-        lock_until(
-            lock,
-            deadline_ns,
-            RawRwLock::try_lock_upgradable,
-            for_so_long,
-            until,
-        )
-    }))
+methods! {
+    RawRwLock {
+        umcg_rwlock_uplock() -> c_int = RawRwLock::lock_upgradable;
+        umcg_rwlock_tryuplock() -> c_int = |lock| UPGRADABLE.try_lock(lock);
+        umcg_rwlock_uplock_until(deadline_ns: u64) -> c_int
+            = |lock| UPGRADABLE.lock_until(lock, deadline_ns);
+    }
 }
 
 /// # Safety
@@ -217,7 +159,7 @@ unsafe extern "C" fn umcg_rwlock_upunlock(lock: *const RawRwLock) -> c_int {
     // SAFETY: passed on.
     let lock = unsafe { had(lock, ffi::has_upgradable) };
     // SAFETY: by the contract.
-    status(lock.map(|lock| unsafe { lock.unlock_upgradable() }))
+    answer(lock.map(|lock| unsafe { lock.unlock_upgradable() }))
 }
 
 /// # Safety
@@ -227,7 +169,7 @@ unsafe extern "C" fn umcg_rwlock_updowngrade(lock: *const RawRwLock) -> c_int {
     // SAFETY: passed on.
     let lock = unsafe { had(lock, ffi::has_upgradable) };
     // SAFETY: by the contract.
-    status(lock.map(|lock| unsafe { lock.downgrade_upgradable() }))
+    answer(lock.map(|lock| unsafe { lock.downgrade_upgradable() }))
 }
 
 /// # Safety
@@ -237,7 +179,7 @@ unsafe extern "C" fn umcg_rwlock_upgrade(lock: *const RawRwLock) -> c_int {
     // SAFETY: passed on.
     let lock = unsafe { had(lock, ffi::has_upgradable) };
     // SAFETY: by the contract.
-    status(lock.map(|lock| unsafe { lock.upgrade() }))
+    answer(lock.map(|lock| unsafe { lock.upgrade() }))
 }
 
 /// # Safety
@@ -246,8 +188,7 @@ unsafe extern "C" fn umcg_rwlock_upgrade(lock: *const RawRwLock) -> c_int {
 unsafe extern "C" fn umcg_rwlock_tryupgrade(lock: *const RawRwLock) -> c_int {
     // SAFETY: passed on.
     let lock = unsafe { had(lock, ffi::has_upgradable) };
-    // SAFETY: by the contract.
-    status(lock.and_then(|lock| try_lock(lock, |lock| unsafe { lock.try_upgrade() })))
+    answer(lock.and_then(|lock| UPGRADE.try_lock(lock)))
 }
 
 /// # Safety
@@ -256,13 +197,5 @@ unsafe extern "C" fn umcg_rwlock_tryupgrade(lock: *const RawRwLock) -> c_int {
 unsafe extern "C" fn umcg_rwlock_upgrade_until(lock: *const RawRwLock, deadline_ns: u64) -> c_int {
     // SAFETY: passed on.
     let lock = unsafe { had(lock, ffi::has_upgradable) };
-    status(lock.and_then(|lock| {
-        // SAFETY: by the contract.
-        let tried: Tried = |lock| unsafe { lock.try_upgrade() };
-        // SAFETY: likewise.
-        let for_so_long = |lock: &RawRwLock, timeout| unsafe { lock.try_upgrade_for(timeout) };
-        // SAFETY: likewise.
-        let until = |lock: &RawRwLock, deadline| unsafe { lock.try_upgrade_until(deadline) };
-        lock_until(lock, deadline_ns, tried, for_so_long, until)
-    }))
+    answer(lock.and_then(|lock| UPGRADE.lock_until(lock, deadline_ns)))
 }

@@ -1,7 +1,8 @@
 //! Wait groups.
 
-use super::{init, named, wait_until};
-use crate::rt::{NO_TIMEOUT, status, value};
+use crate::answer::require;
+use crate::object::{init, methods};
+use crate::wait::{NO_TIMEOUT, wait_until};
 use libc::{EOVERFLOW, EPERM, c_int};
 use umcg::sync::{WaitGroup, ffi};
 
@@ -16,60 +17,24 @@ unsafe extern "C" fn umcg_wait_group_init(group: *mut WaitGroup) -> c_int {
     unsafe { init(group, Ok(WaitGroup::new())) }
 }
 
-/// # Safety
-/// As `named`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_wait_group_add(group: *const WaitGroup, more: u32) -> c_int {
-    // SAFETY: passed on.
-    status(
-        unsafe { named(group) }
-            .and_then(|group| ffi::add(group, more).then_some(()).ok_or(EOVERFLOW)),
+fn wait_for(group: &WaitGroup, deadline_ns: u64) -> Result<(), c_int> {
+    if ffi::is_done(group) {
+        return Ok(());
+    }
+    wait_until(
+        deadline_ns,
+        || group.wait(),
+        |deadline| group.wait_deadline(deadline),
     )
 }
 
-/// # Safety
-/// As `named`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_wait_group_done(group: *const WaitGroup) -> c_int {
-    // SAFETY: passed on.
-    status(unsafe { named(group) }.and_then(|group| ffi::done(group).then_some(()).ok_or(EPERM)))
-}
-
-/// # Safety
-/// As `named`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_wait_group_count(group: *const WaitGroup) -> i64 {
-    // SAFETY: passed on.
-    value(
-        unsafe { named(group) }.map(|group| group.count().into()),
-        -1,
-    )
-}
-
-/// # Safety
-/// As `named`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_wait_group_wait(group: *const WaitGroup) -> c_int {
-    // SAFETY: passed on.
-    unsafe { umcg_wait_group_wait_until(group, NO_TIMEOUT) }
-}
-
-/// # Safety
-/// As `named`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_wait_group_wait_until(
-    group: *const WaitGroup,
-    deadline_ns: u64,
-) -> c_int {
-    // SAFETY: passed on.
-    status(unsafe { named(group) }.and_then(|group| {
-        if ffi::is_done(group) {
-            return Ok(());
-        }
-        wait_until(
-            deadline_ns,
-            || group.wait(),
-            |deadline| group.wait_deadline(deadline),
-        )
-    }))
+methods! {
+    WaitGroup {
+        umcg_wait_group_add(more: u32) -> c_int = |group| require(ffi::add(group, more), EOVERFLOW);
+        umcg_wait_group_done() -> c_int = |group| require(ffi::done(group), EPERM);
+        umcg_wait_group_count() -> i64 = WaitGroup::count;
+        umcg_wait_group_wait() -> c_int = |group| wait_for(group, NO_TIMEOUT);
+        umcg_wait_group_wait_until(deadline_ns: u64) -> c_int
+            = |group| wait_for(group, deadline_ns);
+    }
 }

@@ -11,11 +11,7 @@ static pid_t server_tid;
 
 static void reset(enum kind kind, void (*body)(struct worker *))
 {
-    memset(&a, 0, sizeof a);
-    memset(&b, 0, sizeof b);
-    a.kind = b.kind = kind;
-    a.index = 1, b.index = 2;
-    a.body = body;
+    reset_pair(&a, &b, kind, body);
 }
 
 static void read_byte(struct worker *self)

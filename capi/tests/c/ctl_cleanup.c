@@ -155,6 +155,7 @@ int main(void)
     MUST(pthread_key_create(&key, destroy) == 0);
     /* No ticks but those that are sent. */
     MUST(umcg_set_preemption(3600000000000) == 0);
+    MUST(umcg_notice_blocking(0) == 0);
     MUST(umcg_ctl(0, UMCG_REGISTER_SERVER, 0, 0, NULL, 0) == 0);
     for (; begun < WORKERS; begun++)
         begin(&flows[begun], begun);

@@ -8,11 +8,7 @@ static int stop, left_critical;
 
 static void reset(enum kind kind, void (*body)(struct worker *))
 {
-    memset(&a, 0, sizeof a);
-    memset(&b, 0, sizeof b);
-    a.kind = b.kind = kind;
-    a.index = 1, b.index = 2;
-    a.body = body;
+    reset_pair(&a, &b, kind, body);
     __atomic_store_n(&stop, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&left_critical, 0, __ATOMIC_RELAXED);
 }

@@ -22,11 +22,7 @@ static int was_late(uint64_t first)
 
 static void reset(enum kind kind, void (*body)(struct worker *))
 {
-    memset(&a, 0, sizeof a);
-    memset(&b, 0, sizeof b);
-    a.kind = b.kind = kind;
-    a.index = 1, b.index = 2;
-    a.body = body;
+    reset_pair(&a, &b, kind, body);
 }
 
 /* ---- A server's WAIT ---- */

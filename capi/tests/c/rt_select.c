@@ -292,6 +292,21 @@ static void *is_cut_short(void *arg)
     return arg;
 }
 
+/* Aborts a worker that takes wakeups, between two of them. */
+static void cut_short(umcg_worker_t *worker, struct call *call, int round)
+{
+    if (round % 4)
+        await(&call->begun, 1);
+    if (round % 4 == 2)
+        umcg_sleep_ns(200000);
+    upsem(call->sem);
+    CHECK("abort", umcg_abort(worker) == 0);
+    upsem(call->sem);
+    joined(worker);
+    CHECK("none is lost, and none doubled", call->got + umcg_sem_available(call->sem) == 2);
+    CHECK("nobody stands there", umcg_sem_release(call->sem, 1) == 0 && downsem(call->sem, 0) == 1);
+}
+
 static void *aborted(void *arg)
 {
     for (int round = 0; round < 60; round++) {
@@ -300,16 +315,7 @@ static void *aborted(void *arg)
         struct call call = {&s, child, round % 3 ? 3 : MANY, 0, 0};
 
         worker = spawn(is_cut_short, &call);
-        if (round % 4)
-            await(&call.begun, 1);
-        if (round % 4 == 2)
-            umcg_sleep_ns(200000);
-        upsem(&s);
-        CHECK("abort", umcg_abort(worker) == 0);
-        upsem(&s);
-        joined(worker);
-        CHECK("none is lost, and none doubled", call.got + umcg_sem_available(&s) == 2);
-        CHECK("nobody stands there", umcg_sem_release(&s, 1) == 0 && downsem(&s, 0) == 1);
+        cut_short(worker, &call, round);
         upsem(&go);
         CHECK("nor at the worker", joined(child) == &go);
     }
@@ -496,16 +502,7 @@ static void *aborted_sets(void *arg)
         struct call call = {&s, NULL, 1, 0, 0};
         umcg_worker_t *worker = spawn(set_is_cut_short, &call);
 
-        if (round % 4)
-            await(&call.begun, 1);
-        if (round % 4 == 2)
-            umcg_sleep_ns(200000);
-        upsem(&s);
-        CHECK("abort", umcg_abort(worker) == 0);
-        upsem(&s);
-        joined(worker);
-        CHECK("none is lost, and none doubled", call.got + umcg_sem_available(&s) == 2);
-        CHECK("nobody stands there", umcg_sem_release(&s, 1) == 0 && downsem(&s, 0) == 1);
+        cut_short(worker, &call, round);
     }
     return arg;
 }

@@ -34,6 +34,17 @@ static inline uint64_t after_ms(uint64_t ms)
     return check_now(CLOCK_REALTIME) + ms * 1000000u;
 }
 
+/* Two workers of a kind, which have not begun; the first has a body. */
+static inline void reset_pair(struct worker *a, struct worker *b, enum kind kind,
+                              void (*body)(struct worker *))
+{
+    memset(a, 0, sizeof *a);
+    memset(b, 0, sizeof *b);
+    a->kind = b->kind = kind;
+    a->index = 1, b->index = 2;
+    a->body = body;
+}
+
 static inline void *worker_thread(void *arg)
 {
     struct worker *w = (struct worker *)arg;
@@ -170,10 +181,11 @@ static inline void finish(struct worker *w)
     join(w);
 }
 
-/* Preemption would add events that depend on how fast the machine is; the tests of it turn it on
- * again. */
+/* Preemption, and blocking that is noticed, would add events that depend on how fast the machine
+ * is; the tests of them turn them on again. */
 static inline void begin_server(void)
 {
+    MUST(umcg_notice_blocking(0) == 0);
     MUST(umcg_set_preemption(0) == 0);
     MUST(umcg_ctl(0, UMCG_REGISTER_SERVER, 0, 0, NULL, 0) == 0);
 }

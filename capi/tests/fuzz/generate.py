@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Writes the calls of the fuzz target `calls`: for each prototype of the headers a function that
-reads its arguments from the input, by their types and names, with what calls.c has for them. A type
-that is missing here fails, so that no new function is left out unseen.
+reads its arguments from the input, by their types and names, with what arguments.h has for them. A
+type that is missing here fails, so that no new function is left out unseen.
 
     generate.py INCLUDE > calls.inc
 """
@@ -16,6 +16,7 @@ LEFT_OUT = {
     "umcg_ctl": "has a target of its own",
     "umcg_light_create": "as umcg_ctl",
     "umcg_set_preemption": "as umcg_ctl",
+    "umcg_notice_blocking": "replaces code, once and for good",
     **dict.fromkeys(
         [
             "uth_init",
@@ -267,7 +268,7 @@ def argument(function, kind, name, has_array):
     if kind not in TYPED:
         sys.exit(
             f"generate.py: {function}: no argument for {name}, a {kind}: "
-            "add one to this file and to calls.c"
+            "add one to this file and to arguments.h"
         )
     return TYPED[kind]
 

@@ -31,7 +31,7 @@ enum State {
 }
 
 /// A line of the table.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 struct Finding {
     feature: &'static str,
     state: State,

@@ -7,17 +7,23 @@
 pub(crate) mod library;
 mod program;
 
+use crate::output;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The variable that holds the settings for the library.
 const SETTINGS: &str = "UMCG_RUN";
 /// The variable that names the libraries to load first.
 const PRELOAD: &str = "LD_PRELOAD";
+/// The variable that names the file of the trace.
+const TRACE: &str = "UMCG_RUN_TRACE";
+const GDB_SCRIPT: &str = include_str!("gdb.py");
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -33,8 +39,19 @@ pub(crate) struct Args {
     /// Print counts on standard error when the program ends
     #[arg(long)]
     stats: bool,
+    /// Write which thread ran on which server when, and why it stopped, for ui.perfetto.dev and
+    /// `umcg trace`
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Print a script for gdb, which has `info workers` and `worker N bt`: `gdb -x SCRIPT -p PID`
+    #[arg(long, exclusive = true)]
+    gdb_script: bool,
     /// The program and its arguments
-    #[arg(required = true, last = true, value_name = "PROGRAM")]
+    #[arg(
+        required_unless_present = "gdb_script",
+        last = true,
+        value_name = "PROGRAM"
+    )]
     program: Vec<OsString>,
 }
 
@@ -55,8 +72,11 @@ fn servers(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Becomes the program. Returns only if that fails.
+/// Becomes the program. Returns only if that fails, or if only the script is wanted.
 pub(crate) fn run(args: &Args) -> Result<()> {
+    if args.gdb_script {
+        return output::print(GDB_SCRIPT.as_bytes());
+    }
     let Some((name, arguments)) = args.program.split_first() else {
         bail!("no program");
     };
@@ -91,6 +111,14 @@ fn has_fsgsbase() -> bool {
     unsafe { libc::getauxval(libc::AT_HWCAP2) & HWCAP2_FSGSBASE != 0 }
 }
 
+/// Makes the file empty: the program adds to it, and so do the programs that it becomes or starts.
+/// Returns its full path.
+fn new_trace(file: &Path) -> Result<PathBuf> {
+    let cannot = || format!("cannot write {}", file.display());
+    File::create(file).with_context(cannot)?;
+    file.canonicalize().with_context(cannot)
+}
+
 fn prepare(command: &mut Command, args: &Args) -> Result<()> {
     let mut preload = library::find()?.into_os_string();
     if let Some(others) = env::var_os(PRELOAD).filter(|others| !others.is_empty()) {
@@ -109,6 +137,10 @@ fn prepare(command: &mut Command, args: &Args) -> Result<()> {
         SETTINGS,
         format!("servers={servers},scheduler={scheduler},tick={tick},stats={stats}"),
     );
+    match &args.trace {
+        Some(file) => command.env(TRACE, new_trace(file)?),
+        None => command.env_remove(TRACE),
+    };
     // A thread that spins for another one keeps a server from it. Each is set only where the user
     // has not.
     for (name, value) in [("GOMP_SPINCOUNT", "0"), ("OMP_WAIT_POLICY", "passive")] {

@@ -17,6 +17,8 @@
 //! | `UMCG_RUN_NATIVE` | run each program natively only: shows that the programs are sound |
 //! | `UMCG_RUN_GDB` | the state of a hung process has its backtraces, from gdb |
 //!
+//! `seeing.rs` looks inside programs of `seeing/` from outside.
+//!
 //! Invariants:
 //!
 //! - A program that is not right natively is a failure of its own, never a reason to skip.
@@ -30,6 +32,7 @@ mod compile;
 mod group;
 mod process;
 mod program;
+mod seeing;
 mod settings;
 
 use compare::Way;

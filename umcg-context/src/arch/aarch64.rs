@@ -23,14 +23,8 @@
 //! frame, and a context never moves to another stack. `pc` is not signed: it is no less safe than
 //! the `sp` beside it.
 
-use crate::{Context, EntryFn};
+use crate::Context;
 use core::arch::{asm, global_asm};
-use core::mem::offset_of;
-
-const _: () = assert!(offset_of!(Context, pc) == 0);
-const _: () = assert!(offset_of!(Context, sp) == 8);
-const _: () = assert!(offset_of!(Context, fp) == 16);
-const _: () = assert!(offset_of!(Context, bp) == 24);
 
 // The first frame of every context. An undefined return address is how the unwind tables say
 // "nothing above". `prepare` put the entry function in x19 and its argument in x29. If a function
@@ -55,32 +49,6 @@ global_asm!(
     ".size umcg_context_first_frame, . - umcg_context_first_frame",
     ".popsection",
 );
-
-// The thread-local words of `crate::local`, in the initial-exec form: a few instructions from any
-// object, and never cached.
-global_asm!(
-    ".pushsection .tbss.umcg_local,\"awT\",%nobits",
-    ".p2align 3",
-    ".hidden umcg_local",
-    ".globl umcg_local",
-    ".type umcg_local,%object",
-    ".size umcg_local, 40",
-    "umcg_local:",
-    ".zero 40",
-    ".popsection",
-);
-
-unsafe extern "C" {
-    fn umcg_context_first_frame();
-}
-
-#[inline]
-pub(crate) fn prepare(context: &mut Context, top: usize, entry: EntryFn, arg: *mut ()) {
-    context.pc = umcg_context_first_frame as *const () as usize;
-    context.sp = top & !15;
-    context.fp = arg as usize;
-    context.bp = entry as usize;
-}
 
 /// # Safety
 /// As [`crate::switch`].

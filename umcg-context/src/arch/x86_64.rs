@@ -18,14 +18,8 @@
 //! would match. The return-stack predictor therefore stays in step with the calls around. A `call`
 //! that `switch_with` makes returns by its own `ret`.
 
-use crate::{Context, EntryFn};
+use crate::Context;
 use core::arch::{asm, global_asm};
-use core::mem::offset_of;
-
-const _: () = assert!(offset_of!(Context, pc) == 0);
-const _: () = assert!(offset_of!(Context, sp) == 8);
-const _: () = assert!(offset_of!(Context, fp) == 16);
-const _: () = assert!(offset_of!(Context, bp) == 24);
 
 // The first frame of every context. An undefined return address is how the unwind tables say
 // "nothing above". `prepare` put the entry function in rbx and its argument in rbp.
@@ -51,32 +45,6 @@ global_asm!(
     ".size umcg_context_first_frame, . - umcg_context_first_frame",
     ".popsection",
 );
-
-// The thread-local words of `crate::local`, in the initial-exec form: two instructions from any
-// object, and never cached.
-global_asm!(
-    ".pushsection .tbss.umcg_local,\"awT\",@nobits",
-    ".p2align 3",
-    ".hidden umcg_local",
-    ".globl umcg_local",
-    ".type umcg_local,@object",
-    ".size umcg_local, 40",
-    "umcg_local:",
-    ".zero 40",
-    ".popsection",
-);
-
-unsafe extern "C" {
-    fn umcg_context_first_frame();
-}
-
-#[inline]
-pub(crate) fn prepare(context: &mut Context, top: usize, entry: EntryFn, arg: *mut ()) {
-    context.pc = umcg_context_first_frame as *const () as usize;
-    context.sp = top & !15;
-    context.fp = arg as usize;
-    context.bp = entry as usize;
-}
 
 /// # Safety
 /// As [`crate::switch`].

@@ -115,6 +115,11 @@ pub(crate) fn return_register(context: &ucontext_t) -> Option<usize> {
     Some(context.uc_mcontext.regs[30] as usize)
 }
 
+/// Whether a trap is to follow the next instruction: a program cannot ask for that here.
+pub(crate) fn set_single_step(_: &mut ucontext_t, _: bool) -> bool {
+    false
+}
+
 /// Makes the frame restore the calling thread's pointer, if a frame restores any.
 pub(crate) fn adopt_thread_pointer(_: &mut ucontext_t) {}
 
@@ -163,45 +168,6 @@ pub(crate) mod control_block {
     pub(crate) const MULTIPLE_THREADS: usize = 0;
     pub(crate) const SHARED: [usize; 0] = [];
     pub(crate) const FEATURES: Option<usize> = None;
-}
-
-/// The kernel's frame of a signal, copied to be restored by another kernel thread: only where
-/// system calls are intercepted.
-pub(crate) mod frame_copy {
-    use std::ffi::c_void;
-
-    pub(crate) enum FrameCopy {}
-
-    impl FrameCopy {
-        /// # Safety
-        /// None.
-        pub(crate) unsafe fn make(_: *const c_void, _: usize, _: usize) -> Option<*mut FrameCopy> {
-            None
-        }
-
-        pub(crate) fn context(&mut self) -> *mut c_void {
-            match *self {}
-        }
-    }
-
-    /// # Safety
-    /// There is a copy.
-    pub(crate) unsafe fn redirect(
-        _: *mut c_void,
-        _: unsafe extern "C" fn(*mut FrameCopy) -> !,
-        _: *mut FrameCopy,
-        _: usize,
-    ) {
-    }
-
-    /// # Safety
-    /// There is a copy.
-    pub(crate) unsafe fn restore(copy: *const FrameCopy) -> ! {
-        // SAFETY: there is none of an empty type.
-        match unsafe { &*copy } {
-            other => match *other {},
-        }
-    }
 }
 
 #[cfg(test)]

@@ -43,8 +43,10 @@ cfg_if::cfg_if! {
         pub(crate) use x86_64::*;
     } else if #[cfg(target_arch = "aarch64")] {
         mod aarch64;
+        pub(crate) mod frame_copy;
         pub(crate) use aarch64::*;
     } else if #[cfg(target_arch = "riscv64")] {
+        pub(crate) mod frame_copy;
         mod riscv64;
         pub(crate) use riscv64::*;
     }

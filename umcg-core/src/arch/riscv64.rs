@@ -126,6 +126,11 @@ pub(crate) fn return_register(context: &ucontext_t) -> Option<usize> {
     Some(context.uc_mcontext.__gregs[libc::REG_RA] as usize)
 }
 
+/// Whether a trap is to follow the next instruction: a program cannot ask for that here.
+pub(crate) fn set_single_step(_: &mut ucontext_t, _: bool) -> bool {
+    false
+}
+
 /// Makes the frame restore the calling thread's pointer, if a frame restores any.
 pub(crate) fn adopt_thread_pointer(context: &mut ucontext_t) {
     const TP: usize = 4;
@@ -152,45 +157,6 @@ pub(crate) const RSEQ_SIGNATURE: u32 = 0xf140_1073;
 /// The addresses of `__rseq_size` and `__rseq_offset` as the linker knows them; null for none.
 pub(crate) fn rseq_symbols() -> [*const std::ffi::c_void; 2] {
     [std::ptr::null(); 2]
-}
-
-/// The kernel's frame of a signal, copied to be restored by another kernel thread: only where
-/// system calls are intercepted.
-pub(crate) mod frame_copy {
-    use std::ffi::c_void;
-
-    pub(crate) enum FrameCopy {}
-
-    impl FrameCopy {
-        /// # Safety
-        /// None.
-        pub(crate) unsafe fn make(_: *const c_void, _: usize, _: usize) -> Option<*mut FrameCopy> {
-            None
-        }
-
-        pub(crate) fn context(&mut self) -> *mut c_void {
-            match *self {}
-        }
-    }
-
-    /// # Safety
-    /// There is a copy.
-    pub(crate) unsafe fn redirect(
-        _: *mut c_void,
-        _: unsafe extern "C" fn(*mut FrameCopy) -> !,
-        _: *mut FrameCopy,
-        _: usize,
-    ) {
-    }
-
-    /// # Safety
-    /// There is a copy.
-    pub(crate) unsafe fn restore(copy: *const FrameCopy) -> ! {
-        // SAFETY: there is none of an empty type.
-        match unsafe { &*copy } {
-            other => match *other {},
-        }
-    }
 }
 
 #[cfg(test)]

@@ -109,6 +109,14 @@ pub(crate) fn return_register(_: &ucontext_t) -> Option<usize> {
     None
 }
 
+/// Sets whether a trap is to follow the next instruction. Returns true: there is such a trap.
+pub(crate) fn set_single_step(context: &mut ucontext_t, to: bool) -> bool {
+    const TRAP: libc::greg_t = 1 << 8;
+    let flags = &mut context.uc_mcontext.gregs[libc::REG_EFL as usize];
+    *flags = if to { *flags | TRAP } else { *flags & !TRAP };
+    true
+}
+
 /// Makes the frame restore the calling thread's pointer, if a frame restores any.
 pub(crate) fn adopt_thread_pointer(_: &mut ucontext_t) {}
 

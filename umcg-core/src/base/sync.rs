@@ -1,6 +1,7 @@
 //! The synchronisation that the protocols use. The models replace it by the checker's
 //! (`tests/model/sync.rs`).
 
+use super::call::call;
 use rustix::io::Errno;
 use rustix::thread::Timespec;
 use rustix::thread::futex::{self, Flags};
@@ -57,8 +58,10 @@ pub(crate) fn futex_wake(word: &AtomicU32, count: u32) {
 /// that checks its condition again.
 pub(crate) fn futex_wake_at(word: *const AtomicU32) {
     const WAKE: libc::c_int = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+    let arguments = [word.expose_provenance(), WAKE as usize, 1, 0, 0, 0];
+    // By the library's own instruction, as the wait: the C library's calls may be intercepted.
     // SAFETY: the kernel does not touch the word; only its address counts.
-    unsafe { libc::syscall(libc::SYS_futex, word, WAKE, 1) };
+    unsafe { call(libc::SYS_futex, arguments) };
 }
 
 /// Nanoseconds of CLOCK_MONOTONIC, a clock that cannot be set.

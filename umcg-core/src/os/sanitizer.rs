@@ -41,6 +41,13 @@ pub(crate) fn find() -> Option<Sanitizer> {
         .map(|(_, sanitizer)| sanitizer)
 }
 
+/// Whether the program was built with a sanitizer, or runs under Valgrind: code must not be
+/// replaced then.
+pub fn is_sanitized() -> bool {
+    let valgrind = std::env::var("LD_PRELOAD").is_ok_and(|objects| objects.contains("vgpreload"));
+    cfg!(any(umcg_asan, umcg_tsan)) || valgrind || find().is_some()
+}
+
 /// Ends a process that this library cannot serve: ThreadSanitizer would report races that do not
 /// exist.
 pub(crate) fn refuse() {

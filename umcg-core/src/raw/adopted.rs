@@ -104,6 +104,22 @@ impl Adopted {
         adopted::set_mask(self.0, mask);
     }
 
+    /// The same, away, without a word to the home until [`Adopted::tell`].
+    pub fn set_mask_untold(self, mask: u64) {
+        adopted::set_mask_untold(self.0, mask);
+    }
+
+    /// Makes the home look for all signals that the caller, which is away, wants.
+    pub fn tell(self) {
+        adopted::tell(self.0);
+    }
+
+    /// Whether one of these signals, which the caller has blocked, may wait at home: the home was
+    /// not looking for it all the time, or has found one. The caller is away.
+    pub fn may_have_come(self, signals: u64) -> bool {
+        adopted::may_have_come(self.0, signals)
+    }
+
     /// Whether the caller is away: a server runs it.
     #[inline(always)]
     pub fn is_away(self) -> bool {
@@ -150,4 +166,10 @@ pub unsafe fn carry_home(context: *mut std::ffi::c_void) -> bool {
 /// all others of its number. Async-signal-safe.
 pub fn requeue(number: std::ffi::c_int, information: *const libc::siginfo_t) {
     requeue::to_thread(number, information);
+}
+
+/// Sends to the process the signals that had come to it and wait for the calling kernel thread,
+/// which is about to end and blocks them.
+pub fn give_back_signals() {
+    requeue::give_back();
 }

@@ -11,7 +11,6 @@ use crate::base::call::call;
 use crate::identity;
 use crate::os::signal;
 use rustix::io::Errno;
-use std::ptr::from_ref;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 /// Makes the calling pthread an adopted worker, at home and open. Its flow goes on as before.
@@ -28,6 +27,12 @@ pub(crate) fn adopt(
     let adoption = &home(worker).adoption;
     adoption.is_called.store(false, Relaxed);
     adoption.is_closed.store(false, Relaxed);
+    adoption.has_blocked.store(false, Relaxed);
+    adoption.rests.store(false, Relaxed);
+    adoption.is_marked.store(false, Relaxed);
+    adoption.is_changed.store(false, Relaxed);
+    adoption.retires.store(false, Relaxed);
+    adoption.storage.store(worker.tp.load(Relaxed), Relaxed);
     adoption.is_adopted.store(true, Relaxed);
     signal::block(signal::only(GO));
     worker.node.set_state(state::BLOCKED);
@@ -55,17 +60,7 @@ fn can_wait_for_signals() -> bool {
 
 fn is_wait_allowed() -> bool {
     const EAGAIN: isize = -(libc::EAGAIN as isize);
-    let (signals, now) = (signal::only(GO), [0u64; 2]);
-    let arguments = [
-        from_ref(&signals).expose_provenance(),
-        0,
-        from_ref(&now).expose_provenance(),
-        size_of::<u64>(),
-        0,
-        0,
-    ];
-    // SAFETY: a set of signals and a time, which has passed.
-    let result = unsafe { call(libc::SYS_rt_sigtimedwait, arguments) };
+    let result = signal::take_pending(signal::only(GO), None);
     // SAFETY: no signal.
     let may_wake = unsafe {
         call(

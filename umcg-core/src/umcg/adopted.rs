@@ -35,12 +35,12 @@
 //! where it is).
 
 use super::adoption::{GO, wake};
+use super::awake;
 use super::idle::{EventKind, state};
 use super::requeue;
 use super::server::Server;
 use super::worker::{Home, Inside, Worker};
 use super::{Role, role, worker_of_storage};
-use crate::base::call::call;
 use crate::base::link::Link;
 use crate::base::sync::{AtomicU32, futex_wait, futex_wake};
 use crate::os::signal::{self, Action};
@@ -53,6 +53,8 @@ use umcg_context::way::nap;
 
 /// The signal by which glibc changes credentials in all threads. Its handler runs in any state.
 const SIGSETXID: c_int = 33;
+
+const UNBLOCKABLE: u64 = signal::only(libc::SIGKILL) | signal::only(libc::SIGSTOP);
 
 /// How many nanoseconds a home thread pauses between two looks where it cannot wait.
 const PAUSE: u32 = 1_000_000;
@@ -164,16 +166,17 @@ pub(crate) fn opening_mask(worker: &'static Worker) -> u64 {
 
 /// Notes that the kernel has been given the mask.
 pub(crate) fn note_open(worker: &'static Worker) {
-    home(worker).adoption.is_closed.store(false, Relaxed);
+    let adoption = &home(worker).adoption;
+    adoption.is_closed.store(false, Relaxed);
+    adoption.has_blocked.store(false, Relaxed);
 }
 
 /// Notes that a handler of signals has closed, and that this is the worker's mask.
 pub(crate) fn note_closed(worker: &'static Worker, mask: u64) {
     let home = home(worker);
-    // Once only: the mask of a closed worker is known.
-    if !home.adoption.is_closed.swap(true, Relaxed) {
-        home.mask.store(mask & !signal::only(GO), Relaxed);
-    }
+    // Of handlers that interrupt each other here, the outermost is the last to note.
+    home.mask.store(mask & !signal::only(GO), Relaxed);
+    home.adoption.is_closed.store(true, Relaxed);
 }
 
 /// The mask of a worker that is closed.
@@ -184,7 +187,6 @@ pub(crate) fn mask(worker: &'static Worker) -> u64 {
 /// Sets the mask of the calling worker, which is closed. If it is away and its home does not look
 /// for one of the signals that it now wants, the home is told.
 pub(crate) fn set_mask(worker: &'static Worker, mask: u64) {
-    const UNBLOCKABLE: u64 = signal::only(libc::SIGKILL) | signal::only(libc::SIGSTOP);
     let home = home(worker);
     // ORDERING(watched.1): SeqCst, pairs with watched.2: either the home sees the mask, or this
     // sees what the home looks for.
@@ -193,6 +195,37 @@ pub(crate) fn set_mask(worker: &'static Worker, mask: u64) {
     if !worker.is_blocked() && wanted(home) & !home.adoption.watched.load(SeqCst) != 0 {
         wake(worker.node.tid());
     }
+}
+
+/// Sets the mask of the calling worker, which is away, and leaves it to [`tell`] that the home looks
+/// for other signals.
+pub(crate) fn set_mask_untold(worker: &'static Worker, mask: u64) {
+    // ORDERING(watched.1): SeqCst, as in `set_mask`.
+    home(worker).mask.store(mask, SeqCst);
+}
+
+/// Tells the home of a worker that is away, if it looks for other signals than the worker wants. A
+/// signal that it takes and the worker blocks is sent to the process again, and the kernel does not
+/// let every thread send all that belongs to it. Called by the worker, or with the right to it.
+pub(crate) fn tell(worker: &'static Worker) {
+    let home = home(worker);
+    // ORDERING(watched.1): SeqCst, as in `set_mask`.
+    let watched = home.adoption.watched.load(SeqCst);
+    let differ = (wanted(home) ^ watched) & !UNBLOCKABLE != 0;
+    if differ && !home.adoption.is_called.load(Relaxed) {
+        wake(worker.node.tid());
+    }
+}
+
+/// Whether one of these signals, which the calling worker has blocked, may wait at home: the home
+/// was not looking for it all the time, or has found one. A worker that is away asks.
+pub(crate) fn may_have_come(worker: &'static Worker, signals: u64) -> bool {
+    let adoption = &home(worker).adoption;
+    let looked = signals & !signal::only(SIGSETXID) & !signal::only(GO);
+    // ORDERING(watched.1): SeqCst, as in `set_mask`.
+    looked & !adoption.watched.load(SeqCst) != 0
+        || adoption.has_blocked.load(Relaxed)
+        || adoption.is_called.load(Relaxed)
 }
 
 /// Whether the worker, which is the caller, is at home and closed, or away and called home.
@@ -221,8 +254,11 @@ fn wanted(home: &Home) -> u64 {
 fn await_go(worker: &'static Worker, home: &'static Home) {
     let adoption = &home.adoption;
     loop {
+        awake::awake(worker, home);
         // ORDERING(go.2): Acquire, pairs with go.1.
         if worker.go.swap(0, Acquire) != 0 {
+            // The worker may be another one since `awake`.
+            awake::take_storage(worker, home);
             return adoption.watched.store(0, Relaxed);
         }
         let signals = if adoption.is_called.load(Relaxed) {
@@ -238,7 +274,7 @@ fn await_go(worker: &'static Worker, home: &'static Home) {
             continue;
         }
         let mut information = MaybeUninit::<libc::siginfo_t>::zeroed();
-        let signal = wait_for_signal(signals | signal::only(GO), &mut information);
+        let signal = signal::wait_for(signals | signal::only(GO), &mut information) as c_int;
         if signal > 0 && signal != GO {
             take(worker, home, signal, &information);
         } else if !matches!(-signal, libc::EAGAIN | libc::EINTR) && signal < 0 {
@@ -246,19 +282,6 @@ fn await_go(worker: &'static Worker, home: &'static Home) {
             nap(PAUSE);
         }
     }
-}
-
-fn wait_for_signal(signals: u64, information: &mut MaybeUninit<libc::siginfo_t>) -> c_int {
-    let arguments = [
-        from_ref(&signals).expose_provenance(),
-        information.as_mut_ptr().expose_provenance(),
-        0,
-        size_of::<u64>(),
-        0,
-        0,
-    ];
-    // SAFETY: a set of 64 bits, and room for the information.
-    unsafe { call(libc::SYS_rt_sigtimedwait, arguments) as c_int }
 }
 
 /// A signal was taken off the queue at home, where it would have been delivered.
@@ -274,6 +297,9 @@ fn take(
     // SAFETY: the kernel has written it.
     let information = unsafe { information.assume_init_ref() };
     let is_blocked_now = wanted(home) & signal::only(number) == 0;
+    if is_blocked_now {
+        home.adoption.has_blocked.store(true, Relaxed);
+    }
     if is_blocked_now && information.si_code != libc::SI_TKILL {
         // Another thread of the process may want it.
         return requeue::to_process(number, information);

@@ -3,7 +3,9 @@
 use crate::base::call::call;
 use std::ffi::c_int;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed,
+};
 
 /// Wakes a home thread: a signal that programs do not use.
 pub(crate) const GO: c_int = libc::SIGSTKFLT;
@@ -16,11 +18,27 @@ pub(crate) struct Adoption {
     pub(super) is_closed: AtomicBool,
     /// A signal is pending at home, for which the worker has to go there.
     pub(super) is_called: AtomicBool,
+    /// The home has found a signal that the worker blocked.
+    pub(super) has_blocked: AtomicBool,
     /// The signals that the home thread looks for just now.
     pub(super) watched: AtomicU64,
     /// The next in [`CALLED`], and whether it is there.
     pub(super) next: AtomicPtr<()>,
     pub(super) is_listed: AtomicBool,
+    // Of homes that outlive their threads, see [`homes`](super::homes).
+    /// It has no thread.
+    pub(super) rests: AtomicBool,
+    /// Something was done to the kernel thread from outside; also to what its children inherit.
+    pub(super) is_marked: AtomicBool,
+    pub(super) is_changed: AtomicBool,
+    /// The kernel thread is to end.
+    pub(super) retires: AtomicBool,
+    /// The thread pointer of the kernel thread; 0 if it never was another one.
+    pub(super) storage: AtomicUsize,
+    /// 0 once the kernel thread is gone. Written by the kernel.
+    pub(super) alive: AtomicU32,
+    /// The next of those that are ending.
+    pub(super) next_retired: AtomicPtr<()>,
 }
 
 impl Adoption {
@@ -30,9 +48,17 @@ impl Adoption {
             step: AtomicPtr::new(null_mut()),
             is_closed: AtomicBool::new(false),
             is_called: AtomicBool::new(false),
+            has_blocked: AtomicBool::new(false),
             watched: AtomicU64::new(0),
             next: AtomicPtr::new(null_mut()),
             is_listed: AtomicBool::new(false),
+            rests: AtomicBool::new(false),
+            is_marked: AtomicBool::new(false),
+            is_changed: AtomicBool::new(false),
+            retires: AtomicBool::new(false),
+            storage: AtomicUsize::new(0),
+            alive: AtomicU32::new(0),
+            next_retired: AtomicPtr::new(null_mut()),
         }
     }
 

@@ -249,6 +249,9 @@ impl Node {
     }
 }
 
+/// Where in a node its state is, for debuggers: in the low half of a word.
+pub(crate) const STATE_OFFSET: usize = std::mem::offset_of!(Node, state);
+
 const fn word(tid: u32, state: u32) -> u64 {
     (tid as u64) << 32 | state as u64
 }

@@ -132,18 +132,8 @@ pub(crate) fn carve(
     }
     record.extension.store(place.cast(), Relaxed);
     record.state.store(uth::record::state::WORKER, Relaxed);
-    // SAFETY: the stack is new.
-    unsafe { record.start_flow() };
-    // SAFETY: the context of a new worker is its maker's.
-    let context = unsafe { &mut *worker.context.get() };
-    // SAFETY: the stack below that place is the worker's own.
-    unsafe {
-        context.prepare(
-            reserved(worker, room),
-            entry,
-            (worker as *const Worker).cast_mut().cast(),
-        )
-    };
+    // SAFETY: the worker is new, and its maker's.
+    unsafe { rearm(worker, room, entry) };
     Ok(worker)
 }
 

@@ -48,7 +48,8 @@ use super::server::Server;
 use super::tick::{self, AGAIN_VALUE, SIGNAL, Tick, errno_place, look_again, look_in, now};
 use super::worker::{Carrier, Inside, PREEMPT_WANTED, Worker};
 use super::{
-    CallerRole, Role, adopted, caller, guest, is_apart, is_storage_of, role_beneath, role_held,
+    CallerRole, Role, adopted, caller, guest, is_apart, is_storage_of, request, role_beneath,
+    role_held,
 };
 use crate::base::granted::Granted;
 use crate::os::guarded;
@@ -57,6 +58,7 @@ use rustix::io::Errno;
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
 use std::ptr::null_mut;
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering::*;
 use umcg_context::local::{self, Hold};
 
@@ -70,7 +72,7 @@ pub(crate) fn start(tick: &'static Tick, unset: u64) -> Result<(), Errno> {
     tick::start(tick, unset, install_handler)
 }
 
-fn install_handler() -> Result<(), Errno> {
+pub(super) fn install_handler() -> Result<(), Errno> {
     static INSTALLED: Granted<()> = Granted::new();
     let install = || {
         callers::prepare();
@@ -93,15 +95,23 @@ pub(crate) fn ask(server: &'static Server) {
     if tick.asked.swap(true, Relaxed) && is_again {
         return;
     }
-    let tid = tick.tid.load(Relaxed);
-    let process = std::process::id();
-    // SAFETY: a signal that has our handler, to a thread of ours. If the thread has ended, the
-    // error changes nothing.
-    let is_sent = unsafe { libc::syscall(libc::SYS_tgkill, process, tid, SIGNAL) } == 0;
-    if !is_sent {
+    if !signal_thread(tick.tid.load(Relaxed)) {
         // No signal is on its way: the next caller tries again.
         tick.asked.store(false, Relaxed);
     }
+}
+
+/// Sends the signal, whose handler is installed. False if there is no such thread.
+pub(super) fn signal_thread(tid: c_int) -> bool {
+    let process = std::process::id();
+    // SAFETY: a signal that has our handler, to a thread of ours. If the thread has ended, the
+    // error changes nothing.
+    unsafe { libc::syscall(libc::SYS_tgkill, process, tid, SIGNAL) == 0 }
+}
+
+/// Interrupts a thread: a system call that can be restarted begins anew.
+pub(crate) fn interrupt(tid: c_int) -> bool {
+    install_handler().is_ok() && signal_thread(tid)
 }
 
 /// The kernel thread that carries the flow running on a server now. A hint.
@@ -166,37 +176,50 @@ fn is_over(tick: &Tick, turn: u64, signal: &libc::siginfo_t) -> bool {
     }
 }
 
-extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel passes a siginfo_t.
-    let information = unsafe { &*information };
-    // A tick that interrupts this one must not move it.
-    let held = local::holds() != 0 || is_apart() || guest::is_inside();
-    let _stay = guest::GuestStay::begin();
-    let hold = Hold::begin();
-    let (worker, server) = match role_beneath() {
+/// The worker that the signal has interrupted, and its server. If it was the server's own flow,
+/// that learns of it.
+fn interrupted_worker(information: &libc::siginfo_t) -> Option<(&'static Worker, &'static Server)> {
+    match role_beneath() {
         // A staying worker runs on its own thread while its server's thread sleeps. This may be the
         // server's tick.
         Role::Worker(worker, _)
             if worker.carrier() == Carrier::Staying && !is_storage_of(worker) =>
         {
-            return;
+            None
         }
-        Role::Worker(worker, server) => (worker, server),
+        Role::Worker(worker, server) => Some((worker, server)),
         Role::Server(server) => {
             server.tick.asked.store(false, Relaxed);
             // A signal of the program's own counts as a handler that ran.
-            let is_ours = matches!(information.si_code, libc::SI_TIMER | libc::SI_TKILL);
-            return if is_ours {
-                server.tick.interrupted.store(true, Relaxed)
-            };
+            if matches!(information.si_code, libc::SI_TIMER | libc::SI_TKILL) {
+                server.tick.interrupted.store(true, Relaxed);
+            }
+            None
         }
-        Role::Plain | Role::Blocked(_) => return,
+        Role::Plain | Role::Blocked(_) => None,
+    }
+}
+
+extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel passes a siginfo_t.
+    let information = request::look(unsafe { &*information });
+    // A tick that interrupts this one must not move it.
+    let held = local::holds() != 0 || is_apart() || guest::is_inside();
+    let _stay = guest::GuestStay::begin();
+    let hold = Hold::begin();
+    let Some((worker, server)) = interrupted_worker(information) else {
+        return;
     };
     let tick = tick_of(worker, server);
     let turn = server.turns.load(Relaxed);
     // Clear the note before looking: a request that still finds it set was sent before this signal
     // came, and is seen here.
     tick.asked.store(false, Relaxed);
+    // SAFETY: the kernel passes it, and this is the handler.
+    let frame = unsafe { Frame::of(context) };
+    if tick.stuck.take(turn) {
+        return leave_stuck(held, hold, (worker, server), frame);
+    }
     if tick.wanted.load(Relaxed) != turn && !is_over(tick, turn, information) {
         return;
     }
@@ -207,9 +230,7 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
         // next tick sets it again.
         return worker.critical.store(critical | PREEMPT_WANTED, Relaxed);
     }
-    // SAFETY: the kernel passes it, and this is the handler.
-    let frame = unsafe { Frame::of(context) };
-    let in_handler = frame.mask() & !tick.mask.load(Relaxed) != 0 || frame.is_on_signal_stack();
+    let in_handler = is_in_handler(tick, frame);
     let in_access = local::is_access(frame.program_counter(), guarded::load);
     if !has_room(worker, frame) {
         return;
@@ -225,6 +246,46 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
         }
     }
     look_again(tick, server.turns.load(Relaxed), frame, began);
+}
+
+/// Whether the interrupted flow blocks signals that its kernel thread does not, or is on the
+/// alternate stack: it is a handler.
+fn is_in_handler(tick: &Tick, frame: &Frame) -> bool {
+    frame.mask() & !tick.mask.load(Relaxed) != 0 || frame.is_on_signal_stack()
+}
+
+/// What the handler does with a worker that is stuck (`stuck`, which stands above this).
+pub(super) trait StuckHandler: Sync {
+    /// The worker is not taken off after all.
+    fn stay(&self, tick: &Tick);
+
+    /// Takes the worker off its server. Returns on another kernel thread, where the handler is to
+    /// return; or on the same one, if the worker cannot be taken off.
+    fn leave(&self, inside: Inside, server: &'static Server, tick: &Tick, frame: &mut Frame);
+}
+
+/// Set before the first worker is asked to leave.
+pub(super) static STUCK: OnceLock<&'static dyn StuckHandler> = OnceLock::new();
+
+/// The worker is stuck in the kernel, and a looker has asked for this: takes it off its server, if
+/// it is in its own code.
+#[cold]
+fn leave_stuck(
+    held: bool,
+    hold: Hold,
+    (worker, server): (&'static Worker, &'static Server),
+    frame: &mut Frame,
+) {
+    let tick = tick_of(worker, server);
+    let Some(handler) = STUCK.get() else {
+        return;
+    };
+    let is_kept = held || worker.critical.load(Relaxed) != 0 || is_in_handler(tick, frame);
+    if is_kept || !has_room(worker, frame) {
+        return handler.stay(tick);
+    }
+    std::mem::forget(hold); // the worker is inside now
+    handler.leave(Inside(worker), server, tick, frame);
 }
 
 /// Whether the worker's stack has room for the data that may come above this handler's frames: a
@@ -270,7 +331,7 @@ fn tick_of(worker: &'static Worker, server: &'static Server) -> &'static Tick {
 
 /// The tick of the kernel thread that carries the flow running on a server now, as other threads
 /// see it.
-fn tick_now(server: &'static Server) -> &'static Tick {
+pub(super) fn tick_now(server: &'static Server) -> &'static Tick {
     server
         .current
         .see()
@@ -338,6 +399,7 @@ fn preempt_adopted(inside: Inside, server: &'static Server, frame: &mut Frame, e
         adopted::note_open(worker);
         adopted::opening_mask(worker)
     } else {
+        adopted::tell(worker);
         // SAFETY: the caller is the worker, running, inside.
         unsafe { worker.leave(server, EventKind::Preempt, None) };
         let mask = signal::block(signal::only(SIGNAL));

@@ -7,10 +7,9 @@
 use super::adoption::process;
 use crate::base::call::call;
 use crate::base::sync::Lock;
-use crate::os::signal::only;
+use crate::os::signal::{only, take_pending};
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
-use std::ptr::from_ref;
 
 /// The first real-time signal, for the kernel.
 const FIRST_QUEUED: c_int = 32;
@@ -57,19 +56,40 @@ pub(super) fn to_process(number: c_int, information: *const libc::siginfo_t) {
     }
 }
 
+/// Sends to the process what a home has taken off the process's queue for its own thread, which is
+/// about to end and has not let it through.
+pub(crate) fn give_back() {
+    let mut signals = 0u64;
+    let place = (&raw mut signals).expose_provenance();
+    // SAFETY: room for a set of signals.
+    unsafe {
+        call(
+            libc::SYS_rt_sigpending,
+            [place, size_of::<u64>(), 0, 0, 0, 0],
+        )
+    };
+    if signals == 0 {
+        return;
+    }
+    // The process's own are taken, too, and sent again in their order.
+    let mut queue = QUEUE.lock();
+    let mut count = 0;
+    while count < MOST && take_pending(signals, Some(&mut queue[count].0)) > 0 {
+        count += 1;
+    }
+    for taken in &queue[..count] {
+        let information = taken.0.as_ptr();
+        // SAFETY: the kernel has written it.
+        let (number, code) = unsafe { ((*information).si_signo, (*information).si_code) };
+        if code != libc::SI_TKILL {
+            to_process(number, information);
+        }
+    }
+}
+
 /// Takes the next pending signal of this number. False if there is none.
 fn take_next(number: c_int, place: &mut Taken) -> bool {
-    let (signals, now) = (only(number), [0u64; 2]);
-    let arguments = [
-        from_ref(&signals).expose_provenance(),
-        place.0.as_mut_ptr().expose_provenance(),
-        from_ref(&now).expose_provenance(),
-        size_of::<u64>(),
-        0,
-        0,
-    ];
-    // SAFETY: a set of signals, room for the information, and a time that has passed.
-    unsafe { call(libc::SYS_rt_sigtimedwait, arguments) == number as isize }
+    take_pending(only(number), Some(&mut place.0)) == number as isize
 }
 
 fn send(thread: usize, number: c_int, information: *const libc::siginfo_t) {

@@ -128,6 +128,8 @@ pub(crate) struct Server {
     carrying: Link<Carrying>,
     /// The virtual processor was made for the server, and ends with it.
     owns_vp: AtomicBool,
+    /// The next of all descriptors.
+    next_of_all: Link<Server>,
 }
 
 impl std::fmt::Debug for Server {
@@ -142,6 +144,33 @@ unsafe impl Sync for Server {}
 
 /// Descriptors that are not in use.
 pub(crate) static SPARE: HoldLock<Vec<&'static Server>> = HoldLock::new(Vec::new());
+
+/// All descriptors, in use or not.
+static ALL: AtomicPtr<Server> = AtomicPtr::new(std::ptr::null_mut());
+
+fn enlist(server: &'static Server) -> &'static Server {
+    let new = std::ptr::from_ref(server).cast_mut();
+    let put_first = |first: *mut Server| {
+        // SAFETY: null, or a descriptor, which is never freed.
+        server.next_of_all.set(unsafe { first.as_ref() });
+        Some(new)
+    };
+    // ORDERING(servers.1): Release, pairs with servers.2: the descriptor is seen whole.
+    let _ = ALL.fetch_update(Release, Relaxed, put_first);
+    server
+}
+
+/// Calls `f` with each descriptor of a server, in use or not.
+pub(crate) fn each(f: &mut dyn FnMut(&'static Server)) {
+    // ORDERING(servers.2): Acquire, pairs with servers.1.
+    let first = ALL.load(Acquire);
+    // SAFETY: as in `enlist`.
+    let mut next = unsafe { first.as_ref() };
+    while let Some(server) = next {
+        f(server);
+        next = server.next_of_all.get();
+    }
+}
 
 impl Server {
     fn new() -> Server {
@@ -164,6 +193,7 @@ impl Server {
             tick: tick::Tick::new(),
             carrying: Link::none(),
             owns_vp: AtomicBool::new(false),
+            next_of_all: Link::none(),
         }
     }
 
@@ -178,8 +208,8 @@ impl Server {
             }
         };
         let spare = SPARE.lock().pop();
-        let server =
-            spare.unwrap_or_else(|| page_offset::leak_at(page_offset::SERVER, Server::new()));
+        let server = spare
+            .unwrap_or_else(|| enlist(page_offset::leak_at(page_offset::SERVER, Server::new())));
         server.tp.store(umcg_context::thread_pointer(), Relaxed);
         // SAFETY: the descriptor is ours alone. Its last server may have been another kernel
         // thread's.

@@ -279,6 +279,14 @@ pub(crate) fn retire(worker: &'static Worker) {
     SPARE.lock().push(worker);
 }
 
+/// Frees the resources of a worker whose home thread is gone. No tid names it.
+pub(crate) fn give_back(worker: &'static Worker) {
+    if let Some(home) = &worker.home {
+        leave_home(home);
+    }
+    SPARE.lock().push(worker);
+}
+
 /// The child of a fork by a worker has one plain thread: its storage belongs to its kernel thread
 /// again.
 pub(crate) fn forked_in_child() {

@@ -29,6 +29,31 @@ static INTERVAL: AtomicU64 = AtomicU64::new(UNSET);
 /// All ticks, so that a new interval reaches them.
 static TICKS: HoldLock<Link<Tick>> = HoldLock::new(Link::none());
 
+/// A request to take a worker that is stuck off its server (`stuck`).
+pub(super) struct StuckRequest {
+    /// The turn in which the worker is stuck; `u64::MAX` for no request.
+    pub(super) turn: AtomicU64,
+    /// A helper is reserved.
+    pub(super) has_helper: AtomicBool,
+}
+
+impl StuckRequest {
+    const fn new() -> StuckRequest {
+        StuckRequest {
+            turn: AtomicU64::new(u64::MAX),
+            has_helper: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether the worker of this turn is to be taken off. True once.
+    pub(super) fn take(&self, turn: u64) -> bool {
+        self.turn.load(Relaxed) == turn && {
+            self.turn.store(u64::MAX, Relaxed);
+            true
+        }
+    }
+}
+
 /// A kernel thread's timers and their state.
 pub(crate) struct Tick {
     timer: AtomicPtr<c_void>,
@@ -54,6 +79,8 @@ pub(crate) struct Tick {
     /// one, above all the timer's, which often waits as long as the thread is off its processor. So
     /// any of these signals that comes clears the note.
     pub(super) asked: AtomicBool,
+    /// The request to take off a worker that is stuck.
+    pub(super) stuck: StuckRequest,
     next: Link<Tick>,
 }
 
@@ -73,6 +100,7 @@ impl Tick {
             misses: AtomicU32::new(0),
             wanted: AtomicU64::new(u64::MAX),
             asked: AtomicBool::new(false),
+            stuck: StuckRequest::new(),
             next: Link::none(),
         }
     }

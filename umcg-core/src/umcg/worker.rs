@@ -35,7 +35,9 @@ use crate::identity::credentials::Takeover;
 use crate::uth::record::UthRecord;
 use crate::uth::vp::Vp;
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*,
+};
 use umcg_context::annotate::{self, Flow, StackId};
 use umcg_context::lock::HoldLock;
 use umcg_context::stack::Stack;
@@ -112,6 +114,8 @@ pub(crate) struct Worker {
     carrier: AtomicU8,
     /// How many blocking scopes it is in.
     pub(crate) blocking: AtomicU32,
+    /// It was stuck, and makes one step in a blocking scope.
+    pub(crate) steps: AtomicBool,
     /// 1: the home thread (or the staying worker) may continue.
     pub(crate) go: AtomicU32,
     /// If it leaves by a direct switch: its deadline, for the flow that publishes it.
@@ -160,6 +164,7 @@ impl Worker {
             critical: AtomicU32::new(0),
             carrier: AtomicU8::new(0),
             blocking: AtomicU32::new(0),
+            steps: AtomicBool::new(false),
             go: AtomicU32::new(0),
             deadline: AtomicU64::new(0),
             users: AtomicU32::new(0),
@@ -187,6 +192,7 @@ impl Worker {
         self.critical.store(0, Relaxed);
         self.carrier.store(carrier as u8, Relaxed);
         self.blocking.store(0, Relaxed);
+        self.steps.store(false, Relaxed);
         self.go.store(0, Relaxed);
         self.users.store(2, Relaxed);
         self.node.reset(tid, id, state::RUNNING);

@@ -2,13 +2,14 @@
 
 use super::decode::{Decoded, decode, is_syscall, start};
 use super::image::{Image, symbols};
+use super::scan;
 use super::unwind::{self, Function};
 use core::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
 /// The instruction.
-const SYSCALL: [u8; 2] = [0x0f, 0x05];
+const SYSCALL: (u8, u8) = (0x0f, 0x05);
 
 /// An object's functions, decoded when asked for.
 pub(crate) struct Code<'a> {
@@ -19,13 +20,13 @@ pub(crate) struct Code<'a> {
     candidates: Vec<usize>,
     /// Addresses and sizes of functions by name.
     pub(crate) symbols: Vec<(usize, usize)>,
-    decoded: RefCell<HashMap<usize, Rc<Decoded>>>,
+    decoded: RefCell<HashMap<usize, Rc<Decoded<'a>>>>,
 }
 
 /// The sites of an object.
 #[derive(Default)]
 pub(crate) struct Sites {
-    /// The function of each, and the index of the instruction in it.
+    /// The function of each, and its address.
     pub(crate) known: Vec<(Function, usize)>,
     /// Instructions of functions whose code could not be decoded.
     pub(crate) undecoded: usize,
@@ -40,11 +41,8 @@ impl<'a> Code<'a> {
         if candidates.is_empty() {
             return None;
         }
-        let frames = image
-            .from(image.unwind)
-            .and_then(|bytes| unwind::frames(bytes, image.unwind))
-            .and_then(|address| Some(unwind::functions(image.from(address)?, address)));
-        let mut functions = frames.unwrap_or_default();
+        let functions = unwind::functions(|address| image.from(address), image.unwind);
+        let mut functions = functions.unwrap_or_default();
         functions.retain(|one| image.bytes(&(one.start..one.end)).is_some());
         let symbols = symbols(image);
         let mut code = Code {
@@ -130,10 +128,14 @@ impl<'a> Code<'a> {
         (address < function.end).then_some(function)
     }
 
-    pub(crate) fn decoded(&self, function: Function) -> Rc<Decoded> {
+    pub(crate) fn decoded(&self, function: Function) -> Rc<Decoded<'a>> {
+        let range = function.start..function.end;
+        let new = || {
+            let bytes = self.image.bytes(&range).unwrap_or_default();
+            Rc::new(decode(range.start, bytes))
+        };
         let mut decoded = self.decoded.borrow_mut();
-        let entry = decoded.entry(function.start);
-        Rc::clone(entry.or_insert_with(|| Rc::new(decode(self.image, function))))
+        Rc::clone(decoded.entry(function.start).or_insert_with(new))
     }
 
     /// All sites.
@@ -145,13 +147,13 @@ impl<'a> Code<'a> {
                 continue;
             };
             let decoded = self.decoded(function);
-            let index = decoded.steps.partition_point(|step| start(step) < address);
-            let found = decoded.steps.get(index);
-            let is_site = found.is_some_and(|step| start(step) == address && is_syscall(step));
             if !decoded.valid {
                 sites.undecoded += 1;
-            } else if is_site {
-                sites.known.push((function, index));
+                continue;
+            }
+            let step = decoded.around(address);
+            if step.is_some_and(|step| start(&step) == address && is_syscall(&step)) {
+                sites.known.push((function, address));
             }
         }
         sites
@@ -163,12 +165,8 @@ fn candidates(image: &Image) -> Vec<usize> {
     let mut found = Vec::new();
     for range in image.text() {
         let bytes = image.bytes(&range).unwrap_or_default();
-        let pairs = bytes.windows(2).enumerate();
-        found.extend(
-            pairs
-                .filter(|(_, pair)| *pair == SYSCALL)
-                .map(|(at, _)| range.start + at),
-        );
+        let is = |first, second| (first == SYSCALL.0) & (second == SYSCALL.1);
+        scan::pairs(bytes, is, |at| found.push(range.start + at));
     }
     found
 }

@@ -1,18 +1,18 @@
 //! Which addresses near a site may be entered from elsewhere.
 //!
 //! A window must not be entered behind its first byte. Decoding all code of an object to know its
-//! jumps costs 20 ms for a large one, so the sources are looked for the other way round. The bytes
-//! around the sites are marked as the *zone*; then anything that may name an address in the zone is
-//! an entry:
+//! jumps costs 15 ms for a C library, so the sources are looked for the other way round. The bytes
+//! that windows may be made of are the [`Zone`]; then anything that may name an address in the zone
+//! is an entry:
 //!
 //! - a field of 32 bits in code which, as the displacement of a jump, a call, `lea` or `xbegin`,
 //!   leads into the zone. All positions of all code are tried, without decoding. As most hits are
 //!   constants, the function around a hit is decoded, and confirms it or not. Outside of known
 //!   functions a hit counts;
-//! - a jump of 8 bits. Only functions within 130 bytes of the zone are decoded for these; bytes
-//!   outside of functions count as they look;
-//! - an entry of a jump table: wherever code anywhere computes an address outside of code, 32-bit
-//!   differences from there on are read as long as they lead to code, up to the next such address;
+//! - a jump of 8 bits, in the same way. All positions within its reach are tried;
+//! - an entry of a jump table: wherever code anywhere computes an address outside of functions,
+//!   32-bit differences from there on are read as long as they lead to code, up to the next such
+//!   table;
 //! - an absolute address in data, or in a relocation of the loader;
 //! - a symbol of a function.
 //!
@@ -24,56 +24,27 @@
 use super::code::Code;
 use super::decode::{end, named, start};
 use super::image::{Image, read};
+use super::scan;
+use super::zone::Zone;
 use core::ops::Range;
-use std::collections::HashSet;
 
-/// How far a jump of 8 bits reaches, with the instruction itself.
-const SHORT: usize = 130;
-/// How far around a `syscall` the zone goes: the longest straight line that is looked at.
-const BEFORE: usize = 128;
-const AFTER: usize = 32;
+/// How far a jump of 8 bits reaches from its start: backwards, and forwards.
+const BACK: usize = 128 - 2;
+const FORTH: usize = 127 + 2;
 
-/// The bytes that may stand before the displacement of a jump or of `lea`.
-const MAY_PRECEDE: [bool; 256] = {
-    let mut may = [false; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        may[byte] = byte & 0xc7 == 5 || byte & 0xf0 == 0x80 || matches!(byte, 0xe8 | 0xe9 | 0xf8);
-        byte += 1;
-    }
-    may
-};
-
-/// A set of addresses in the code of one object.
-struct Marks {
-    start: usize,
-    bits: Vec<u64>,
+/// Whether the two bytes may stand before the displacement of a jump or of `lea`.
+fn may_precede(first: u8, second: u8) -> bool {
+    is_lea(first, second)
+        | (second & 0xfe == 0xe8)
+        | ((first == 0x0f) & (second & 0xf0 == 0x80))
+        | ((first == 0xc7) & (second == 0xf8))
 }
 
-impl Marks {
-    fn new(range: Range<usize>) -> Marks {
-        Marks {
-            start: range.start,
-            bits: vec![0; range.len() / 64 + 1],
-        }
-    }
-
-    fn has(&self, address: usize) -> bool {
-        let at = address.wrapping_sub(self.start);
-        self.bits
-            .get(at / 64)
-            .is_some_and(|word| word >> (at % 64) & 1 != 0)
-    }
-
-    fn add(&mut self, address: usize) {
-        let at = address.wrapping_sub(self.start);
-        if let Some(word) = self.bits.get_mut(at / 64) {
-            *word |= 1 << (at % 64);
-        }
-    }
+fn is_lea(first: u8, second: u8) -> bool {
+    (first == 0x8d) & (second & 0xc7 == 5)
 }
 
-/// What may be a jump table: an address outside of code, and the field in code that names it.
+/// What may be a jump table: an address outside of functions, and the field in code that names it.
 struct Table {
     start: usize,
     field: usize,
@@ -81,146 +52,110 @@ struct Table {
 
 impl Table {
     fn is_real(&self, code: &Code) -> bool {
-        confirms(code, self.field, self.start)
+        confirms(code, self.field..self.field + 4, self.start)
     }
 }
 
 /// The addresses in the zone that may be entered.
-pub(crate) struct Entries {
-    zone: Marks,
-    entered: Marks,
-}
+pub(crate) struct Entries(Zone);
 
 impl Entries {
     /// Whether something may jump to the address. Outside the zone nothing is known, so it may.
     pub(crate) fn has(&self, address: usize) -> bool {
-        !self.zone.has(address) || self.entered.has(address)
+        !self.0.is_untouched(address)
     }
 
-    fn add(&mut self, address: usize) {
-        if self.zone.has(address) {
-            self.entered.add(address);
-        }
-    }
-
-    /// Looks for all entries near the `syscall` instructions at `sites`.
-    pub(crate) fn find(code: &Code, sites: &[usize]) -> Entries {
+    /// Looks for all entries of the zone.
+    pub(crate) fn find(code: &Code, zone: Zone) -> Entries {
         let image = code.image;
-        let range = image.object.range.clone();
-        let mut entries = Entries {
-            zone: Marks::new(range.clone()),
-            entered: Marks::new(range),
-        };
-        for &site in sites {
-            let function = code.around(site).map_or(0..0, |one| one.start..one.end);
-            for at in function.start.max(site - BEFORE)..function.end.min(site + AFTER) {
-                entries.zone.add(at);
-            }
+        let mut entries = Entries(zone);
+        for (address, _) in &code.symbols {
+            entries.0.enter(*address);
         }
+        entries.data(image);
         let mut tables = Vec::new();
         for range in image.text() {
-            entries.fields(code, range, &mut tables);
+            entries.fields(code, &range, &mut tables);
+            entries.short(code, &range);
+            if image.fixed {
+                entries.absolute(image, &range);
+            }
         }
-        entries.short(code, sites);
         entries.tables(code, tables);
-        entries.data(image);
-        for (address, _) in &code.symbols {
-            entries.add(*address);
-        }
         entries
     }
 
-    /// Displacements of 32 bits in all code. Those that lead out of code go to `tables`.
-    fn fields(&mut self, code: &Code, range: Range<usize>, tables: &mut Vec<Table>) {
-        let bytes = code.image.bytes(&range).unwrap_or_default();
-        for (at, window) in bytes.windows(6).enumerate() {
-            // Most positions end here.
-            if !MAY_PRECEDE[usize::from(window[1])] && !code.image.fixed {
-                continue;
-            }
-            let &[first, second, a, b, c, d] = window else {
-                break;
+    /// Displacements of 32 bits in all code. Those that may lead to a jump table go to `tables`.
+    fn fields(&mut self, code: &Code, range: &Range<usize>, tables: &mut Vec<Table>) {
+        let (image, hull) = (code.image, code.image.hull());
+        let bytes = image.bytes(range).unwrap_or_default();
+        scan::pairs(bytes, may_precede, |at| {
+            let Some(&[first, second, a, b, c, d]) = bytes[at..].first_chunk() else {
+                return;
             };
-            let loads = first == 0x8d && second & 0xc7 == 5;
-            let jumps = matches!(second, 0xe8 | 0xe9)
-                || (first == 0x0f && second & 0xf0 == 0x80)
-                || (first == 0xc7 && second == 0xf8);
-            let value = i32::from_le_bytes([a, b, c, d]);
             let field = range.start + at + 2;
-            if code.image.fixed {
-                self.add(value as u32 as usize);
-            }
-            if !(loads || jumps) {
-                continue;
-            }
+            let value = i32::from_le_bytes([a, b, c, d]);
             let target = (field + 4).wrapping_add(value as usize);
-            if loads && !code.image.is_text(target) {
-                tables.push(Table {
-                    start: target,
-                    field,
-                });
+            // Nearly all end here.
+            if self.0.is_untouched(target) {
+                self.enter_if_real(code, field..field + 4, target);
             }
-            if self.zone.has(target) && confirms(code, field, target) {
-                self.add(target);
+            if is_lea(first, second) && targets(image, &hull, target).next().is_some() {
+                let start = target;
+                tables.push(Table { start, field });
             }
+        });
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn enter_if_real(&mut self, code: &Code, field: Range<usize>, target: usize) {
+        if confirms(code, field, target) {
+            self.0.enter(target);
         }
     }
 
-    /// Jumps of 8 bits, and all others of the functions near the sites.
-    fn short(&mut self, code: &Code, sites: &[usize]) {
-        let mut known = HashSet::new();
-        for &site in sites {
-            let mut at = site.saturating_sub(BEFORE + SHORT);
-            while at < site + AFTER + SHORT {
-                let Some(function) = code.around(at) else {
-                    self.short_outside(code, at);
-                    at += 1;
-                    continue;
-                };
-                at = function.end;
-                if known.insert(function.start) {
-                    let decoded = code.decoded(function);
-                    decoded
-                        .steps
-                        .iter()
-                        .filter_map(named)
-                        .for_each(|target| self.add(target));
+    /// Jumps of 8 bits.
+    fn short(&mut self, code: &Code, text: &Range<usize>) {
+        let is_jump = |first, _| (first & 0xf0 == 0x70) | (first == 0xeb) | (first & 0xfc == 0xe0);
+        for range in self.0.around(FORTH, BACK) {
+            let range = range.start.max(text.start)..range.end.min(text.end);
+            let bytes = code.image.bytes(&range).unwrap_or_default();
+            scan::pairs(bytes, is_jump, |at| {
+                let field = range.start + at + 1;
+                let target = (field + 1).wrapping_add(bytes[at + 1] as i8 as usize);
+                if self.0.is_untouched(target) {
+                    self.enter_if_real(code, field..field + 1, target);
                 }
-            }
+            });
         }
     }
 
-    fn short_outside(&mut self, code: &Code, at: usize) {
-        if let Some(&[0x70..=0x7f | 0xeb | 0xe0..=0xe3, distance]) = code
-            .image
-            .bytes(&(at..at + 2))
-            .map(|bytes| bytes.first_chunk().unwrap_or(&[0, 0]))
-        {
-            self.add((at + 2).wrapping_add(distance as i8 as usize));
+    /// Code of a fixed object may hold absolute addresses, of 32 bits.
+    fn absolute(&mut self, image: &Image, range: &Range<usize>) {
+        let bytes = image.bytes(range).unwrap_or_default();
+        for field in bytes.windows(4).filter_map(read::<u32>) {
+            self.0.enter(field as usize);
         }
     }
 
     /// Tables of differences of 32 bits from their own address.
     fn tables(&mut self, code: &Code, mut tables: Vec<Table>) {
-        let image = code.image;
+        let (image, hull) = (code.image, code.image.hull());
+        tables.retain(|one| code.around(one.start).is_none());
         tables.sort_unstable_by_key(|one| one.start);
         for (at, table) in tables.iter().enumerate() {
-            let bytes = image.from(table.start).unwrap_or_default();
-            for (index, entry) in bytes.chunks_exact(4).filter_map(read::<i32>).enumerate() {
-                let target = table.start.wrapping_add(entry as usize);
-                if !image.is_text(target) {
-                    break;
-                }
+            for (index, target) in targets(image, &hull, table.start).enumerate() {
                 // Most hits are entries of the table behind this one.
                 let place = table.start + 4 * index;
                 let between = || tables[at..].iter().filter(|one| one.start > table.start);
-                if self.zone.has(target)
+                if self.0.is_untouched(target)
                     && table.is_real(code)
                     && !between()
                         .take_while(|one| one.start <= place)
                         .any(|one| one.is_real(code))
                 {
-                    self.add(target);
+                    self.0.enter(target);
                 }
             }
         }
@@ -235,26 +170,38 @@ impl Entries {
             let aligned = segment.range.start.next_multiple_of(8);
             let words = image.from(aligned).unwrap_or_default().chunks_exact(8);
             for word in words.filter_map(read::<usize>) {
-                self.add(word);
-                self.add(word.wrapping_add(image.bias));
+                self.0.enter(word);
+                self.0.enter(word.wrapping_add(image.bias));
             }
         }
-        image.addends().for_each(|address| self.add(address));
+        image.addends().for_each(|address| self.0.enter(address));
     }
 }
 
-/// Whether the field of an instruction lies there, and names that address.
-fn confirms(code: &Code, field: usize, target: usize) -> bool {
-    let Some(function) = code.around(field) else {
+/// Where the entries of a jump table lead, as long as that is code, which `hull` has.
+fn targets<'a>(
+    image: &'a Image,
+    hull: &'a Range<usize>,
+    table: usize,
+) -> impl Iterator<Item = usize> + 'a {
+    let entries = image.from(table).unwrap_or_default().chunks_exact(4);
+    entries
+        .filter_map(read::<i32>)
+        .map(move |difference| table.wrapping_add(difference as usize))
+        .take_while(|target| hull.contains(target))
+}
+
+/// Whether the field belongs to the end of an instruction that names the address, or to no function
+/// that is known.
+fn confirms(code: &Code, field: Range<usize>, target: usize) -> bool {
+    let Some(function) = code.around(field.start) else {
         return true;
     };
     let decoded = code.decoded(function);
     if !decoded.valid {
         return true;
     }
-    let after = decoded.steps.partition_point(|step| start(step) < field);
-    after.checked_sub(1).is_some_and(|at| {
-        let step = &decoded.steps[at];
-        end(step) >= field + 4 && named(step) == Some(target)
+    decoded.around(field.start).is_some_and(|step| {
+        start(&step) < field.start && end(&step) >= field.end && named(&step) == Some(target)
     })
 }

@@ -44,6 +44,8 @@ const AVX: u32 = 1 << 2;
 const AVX_512: u32 = 7 << 5;
 const PKRU: u32 = 1 << 9;
 const HANDLED: u32 = X87 | SSE | AVX | AVX_512 | PKRU;
+/// Without the two bits that `AVAILABLE` has beside components: no component has their numbers.
+const UNKNOWN: u32 = !(HANDLED | WIDE_MASKS | IN_USE);
 /// Beside the components: masks have 64 bits; `xgetbv` tells what is in use.
 const WIDE_MASKS: u32 = 1 << 30;
 const IN_USE: u32 = 1 << 31;
@@ -57,7 +59,7 @@ global_asm!(
     ".hidden umcg_intercept_save",
     ".globl umcg_intercept_save",
     ".type umcg_intercept_save,@function",
-    "umcg_intercept_save:", // area, available
+    "umcg_intercept_save:", // area, available; what is in use, and was not saved
     ".cfi_startproc",
     "stmxcsr [rdi]",
     "fnstcw [rdi + 4]",
@@ -73,6 +75,7 @@ global_asm!(
     "mov ecx, 1",
     "xgetbv",
     "2:",
+    "mov edx, eax",
     "and eax, esi",
     "and eax, 0xe5",
     "test al, 1",
@@ -118,13 +121,15 @@ global_asm!(
     r"kmovq [rdi + 448 + 8 * \n], k\n",
     r"kxorq k\n, k\n, k\n",
     r".endr",
-    "ret",
+    "jmp 9f",
     "8:",
     r".irp n, 0, 1, 2, 3, 4, 5, 6, 7",
     r"kmovw [rdi + 448 + 8 * \n], k\n",
     r"kxorw k\n, k\n, k\n",
     r".endr",
     "9:",
+    "mov eax, edx",
+    "and eax, {unknown}",
     "ret",
     ".cfi_endproc",
     ".size umcg_intercept_save, . - umcg_intercept_save",
@@ -209,10 +214,11 @@ global_asm!(
     ".cfi_endproc",
     ".size umcg_intercept_in_use, . - umcg_intercept_in_use",
     ".popsection",
+    unknown = const UNKNOWN,
 );
 
 unsafe extern "C" {
-    fn umcg_intercept_save(area: *mut u8, available: u32);
+    fn umcg_intercept_save(area: *mut u8, available: u32) -> u32;
     fn umcg_intercept_load(area: *const u8, available: u32);
     fn umcg_intercept_in_use(index: u32) -> u32;
 }
@@ -270,13 +276,18 @@ pub fn extended_size() -> usize {
 
 /// Saves the extended state of the calling thread, and clears what it has saved.
 ///
+/// Returns whether that is all that is in use. It is not while a thread uses tiles (AMX), or
+/// registers that this version does not know: such a thread must not make room for another one. No
+/// function preserves tiles for its caller, so only a call that is made by a program's own
+/// instruction, between others that use tiles, is affected.
+///
 /// # Safety
 ///
 /// The area has [`extended_size`] bytes. Nothing relies on vector registers beyond the low halves
 /// of xmm0 to xmm15 until [`restore_extended`].
-pub unsafe fn save_extended(area: *mut u8) {
+pub unsafe fn save_extended(area: *mut u8) -> bool {
     // SAFETY: the caller vouches for the area.
-    unsafe { umcg_intercept_save(area, available()) };
+    unsafe { umcg_intercept_save(area, available()) == 0 }
 }
 
 /// Restores the state that [`save_extended`] saved, on this or another kernel thread.
@@ -287,15 +298,4 @@ pub unsafe fn save_extended(area: *mut u8) {
 pub unsafe fn restore_extended(area: *const u8) {
     // SAFETY: the caller vouches for the area.
     unsafe { umcg_intercept_load(area, available()) };
-}
-
-/// Whether the calling thread's whole state can be saved: false while it uses tiles (AMX), or
-/// registers that this version does not know.
-#[must_use]
-pub fn may_switch() -> bool {
-    if available() & IN_USE == 0 {
-        return true;
-    }
-    // SAFETY: the processor has this index.
-    unsafe { umcg_intercept_in_use(1) & !HANDLED == 0 }
 }

@@ -79,6 +79,13 @@ impl Image {
             .map(|one| one.range.clone())
     }
 
+    /// From the first byte of code to behind the last one. In nearly all objects all of it is code.
+    pub(crate) fn hull(&self) -> Range<usize> {
+        self.text()
+            .reduce(|all, one| all.start.min(one.start)..all.end.max(one.end))
+            .unwrap_or(0..0)
+    }
+
     pub(crate) fn is_text(&self, address: usize) -> bool {
         self.segments
             .iter()
@@ -275,22 +282,36 @@ fn read_symbols(image: &Image) -> Option<Vec<(usize, usize)>> {
     {
         const SYMTAB: u32 = 2;
         const DYNSYM: u32 = 11;
+        const ALLOCATED: u64 = 2;
         // An upper limit, against a size that is garbage.
         if !matches!(section.sh_type, SYMTAB | DYNSYM) || section.sh_size > 1 << 30 {
             continue;
         }
-        let table = part(section.sh_offset, section.sh_size as usize)?;
-        let table = table.chunks_exact(size_of::<libc::Elf64_Sym>());
-        for symbol in table.filter_map(read::<libc::Elf64_Sym>) {
-            let address = image.bias.wrapping_add(symbol.st_value as usize);
-            // No type, function, or function chosen at load time: anything that may be entered.
-            let entered = matches!(symbol.st_info & 15, 0 | 2 | 10);
-            if entered && symbol.st_shndx != 0 && image.is_text(address) {
-                found.push((address, symbol.st_size as usize));
+        let start = image.bias.wrapping_add(section.sh_addr as usize);
+        let mapped = image.bytes(&(start..start.wrapping_add(section.sh_size as usize)));
+        match mapped.filter(|_| section.sh_flags & ALLOCATED != 0) {
+            Some(table) => add_symbols(image, table, &mut found),
+            None => {
+                let table = part(section.sh_offset, section.sh_size as usize)?;
+                add_symbols(image, &table, &mut found);
             }
         }
     }
     found.sort_unstable();
     found.dedup_by_key(|one| one.0);
     Some(found)
+}
+
+/// Adds the addresses and sizes of functions in a table of symbols.
+fn add_symbols(image: &Image, table: &[u8], found: &mut Vec<(usize, usize)>) {
+    let table = table.chunks_exact(size_of::<libc::Elf64_Sym>());
+    found.reserve(table.len());
+    for symbol in table.filter_map(read::<libc::Elf64_Sym>) {
+        let address = image.bias.wrapping_add(symbol.st_value as usize);
+        // No type, function, or function chosen at load time: anything that may be entered.
+        let entered = matches!(symbol.st_info & 15, 0 | 2 | 10);
+        if entered && symbol.st_shndx != 0 && image.is_text(address) {
+            found.push((address, symbol.st_size as usize));
+        }
+    }
 }

@@ -11,19 +11,19 @@
 //! which debuggers and profilers find names.
 
 use super::code::Code;
-use super::decode::start;
+use super::decode::{end, start};
 use super::entries::Entries;
 use super::image::Image;
 use super::maps::Mapping;
-use super::trampoline::{self, Moved, Trampoline};
+use super::trampoline::{self, Moved, TRAP, Trampoline, Writer};
 use super::trap::{self, Table};
-use super::window::{self, JUMP, Window};
+use super::window::{JUMP, Surroundings, Window};
+use super::zone::Zone;
 use super::{arena, raw, stub};
 use crate::report::Counts;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-const TRAP: u8 = 0xcc;
 const RESTORER: u32 = libc::SYS_rt_sigreturn as u32;
 const READ_EXECUTE: i32 = libc::PROT_READ | libc::PROT_EXEC;
 const REGISTER_BARRIER: i32 = 1 << 6;
@@ -102,14 +102,14 @@ pub(crate) fn patch(image: &Image, mappings: &[Mapping], is_hooked: &[u8; 512]) 
     if windows.is_empty() {
         return Patched::none(counts);
     }
-    let Some((arena, made)) = trampolines(image, mappings, &windows) else {
+    let Some(Trampolines { arena, made, moved }) = trampolines(image, mappings, &windows) else {
         counts.no_memory += windows.len();
         return Patched::none(counts);
     };
     counts.no_memory += windows.len() - made.len();
     let sample = made.first().map(|one| (one.window.start(), one.jump()));
     // Before the first trap is written, since a thread may meet it at once.
-    let table = Some(publish(&made, arena.clone()));
+    let table = Some(publish(&made, moved, arena.clone()));
     let mut patched = Patched {
         counts,
         arena,
@@ -126,11 +126,7 @@ pub(crate) fn patch(image: &Image, mappings: &[Mapping], is_hooked: &[u8; 512]) 
 }
 
 /// Tells the handler of traps.
-fn publish(made: &[Made], arena: Range<usize>) -> &'static Table {
-    let moved = made
-        .iter()
-        .flat_map(|one| one.trampoline.moved.iter().copied());
-    let mut moved: Vec<Moved> = moved.collect();
+fn publish(made: &[Made], mut moved: Vec<Moved>, arena: Range<usize>) -> &'static Table {
     moved.sort_unstable_by_key(|one| one.from);
     let tails = made
         .iter()
@@ -139,30 +135,52 @@ fn publish(made: &[Made], arena: Range<usize>) -> &'static Table {
     trap::publish(moved, tails, arena)
 }
 
+/// A site that was found.
+struct Site {
+    address: usize,
+    /// In a function that unwinders take for a restorer.
+    restorer: bool,
+    surroundings: Option<Surroundings>,
+    /// As [`Decoded::number`](super::decode::Decoded::number) says.
+    number: Option<(u32, Vec<usize>)>,
+}
+
 /// Windows of the sites to patch.
 fn windows(code: &Code, is_hooked: &[u8; 512], counts: &mut Counts) -> Vec<Window> {
-    let sites = code.sites();
-    counts.undecoded = sites.undecoded;
-    counts.outside = sites.outside;
-    counts.sites = sites.known.len();
-    let addresses: Vec<usize> = sites
-        .known
-        .iter()
-        .map(|&(function, at)| start(&code.decoded(function).steps[at]))
-        .collect();
-    let entries = Entries::find(code, &addresses);
-    let mut windows: Vec<Window> = Vec::new();
-    for (&(function, at), &address) in sites.known.iter().zip(&addresses) {
+    let found = code.sites();
+    counts.undecoded = found.undecoded;
+    counts.outside = found.outside;
+    counts.sites = found.known.len();
+    if found.known.is_empty() {
+        return Vec::new();
+    }
+    let sites = found.known.iter().map(|&(function, address)| {
         let decoded = code.decoded(function);
-        let number = decoded.number(at, |address| entries.has(address));
-        let hooked = |number: u32| is_hooked.get(number as usize).is_some_and(|&one| one != 0);
-        if stub::exempt().contains(&address) {
+        Site {
+            address,
+            restorer: function.restorer,
+            surroundings: Surroundings::new(&decoded, address),
+            number: decoded.number(address),
+        }
+    });
+    let sites: Vec<Site> = sites.collect();
+    let hooked = |number: u32| is_hooked.get(number as usize).is_some_and(|&one| one != 0);
+    let matters = |number: u32| number == RESTORER || !hooked(number);
+    let entries = Entries::find(code, zone(code, &sites, matters));
+    let mut windows: Vec<Window> = Vec::new();
+    for site in &sites {
+        let is_straight = |line: &[usize]| !line.iter().any(|&one| entries.has(one));
+        let number = site.number.as_ref();
+        let number = number.filter(|one| is_straight(&one.1)).map(|one| one.0);
+        let surroundings = site.surroundings.as_ref();
+        if stub::exempt().contains(&site.address) {
             counts.own += 1;
-        } else if function.restorer || number == Some(RESTORER) {
+        } else if site.restorer || number == Some(RESTORER) {
             counts.restorers += 1;
         } else if number.is_some_and(|number| !hooked(number)) {
             counts.unhooked += 1;
-        } else if let Some(window) = window::choose(&decoded, at, &entries)
+        } else if let Some(window) = surroundings
+            .and_then(|one| one.choose(&entries))
             // Two sites close together: the later one is left.
             .filter(|one| windows.last().is_none_or(|last| last.end() <= one.start()))
         {
@@ -174,32 +192,47 @@ fn windows(code: &Code, is_hooked: &[u8; 512], counts: &mut Counts) -> Vec<Windo
     windows
 }
 
-/// Maps and fills the arena. It begins with the address of the entry stub.
+/// All addresses of which it has to be known whether something enters them.
+fn zone(code: &Code, sites: &[Site], matters: impl Fn(u32) -> bool) -> Zone {
+    let mut ranges = Vec::with_capacity(2 * sites.len());
+    for site in sites {
+        ranges.extend(site.surroundings.as_ref().map(Surroundings::asks));
+        if let Some((_, line)) = site.number.as_ref().filter(|one| matters(one.0)) {
+            ranges.extend(line.iter().map(|&one| one..one + 1));
+        }
+    }
+    Zone::new(&code.image.object.range, ranges)
+}
+
+/// The trampolines of an object.
+struct Trampolines<'a> {
+    arena: Range<usize>,
+    made: Vec<Made<'a>>,
+    moved: Vec<Moved>,
+}
+
+/// Maps and fills the arena.
 fn trampolines<'a>(
     image: &Image,
     mappings: &[Mapping],
     windows: &'a [Window],
-) -> Option<(Range<usize>, Vec<Made<'a>>)> {
+) -> Option<Trampolines<'a>> {
     let length = 8 + windows.iter().map(trampoline::room).sum::<usize>();
     let length = length.next_multiple_of(raw::PAGE);
     let arena = arena::map(mappings, &image.object.range, length)?;
-    let mut bytes = stub::entry().to_le_bytes().to_vec();
-    let mut made = Vec::new();
+    let mut writer = Writer::new(arena, length);
+    let mut made = Vec::with_capacity(windows.len());
+    let original = |step: &iced_x86::Instruction| {
+        let range = start(step)..end(step);
+        image.bytes(&range).unwrap_or_default()
+    };
     for window in windows {
-        let address = arena + bytes.len();
-        let original = |step: &iced_x86::Instruction| {
-            let range = start(step)..super::decode::end(step);
-            image.bytes(&range).unwrap_or_default().to_vec()
-        };
-        if let Some(one) = trampoline::write(window, original, address, arena) {
-            bytes.extend(&one.bytes);
-            bytes.resize(bytes.len().next_multiple_of(8), TRAP);
-            made.push(Made {
-                window,
-                trampoline: one,
-            });
-        }
+        let trampoline = writer.add(window, original);
+        made.extend(trampoline.map(|trampoline| Made { window, trampoline }));
     }
+    let Writer {
+        mut bytes, moved, ..
+    } = writer;
     bytes.resize(length, TRAP);
     // SAFETY: the arena has this length, is writable, and belongs to nothing else yet.
     unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), arena as *mut u8, length) };
@@ -207,7 +240,8 @@ fn trampolines<'a>(
         raw::unmap(arena, length);
         return None;
     }
-    Some((arena..arena + length, made))
+    let arena = arena..arena + length;
+    Some(Trampolines { arena, made, moved })
 }
 
 /// Writes the jumps. On an error nothing was written.

@@ -16,9 +16,13 @@
 //! The address of the entry stub lies at the start of the arena: the stub may be out of reach.
 
 use super::decode::{constants, end, named, start};
+use super::stub;
 use super::window::Window;
 use crate::call::Site;
 use iced_x86::Instruction;
+
+/// Between trampolines.
+pub(crate) const TRAP: u8 = 0xcc;
 
 /// The longest code around the displaced instructions, with the descriptor.
 const FIXED: usize = size_of::<Site>() + 7 + 7 + 6 + 2 + 7 + 5;
@@ -35,24 +39,35 @@ pub(crate) struct Moved {
     pub(crate) to: usize,
 }
 
-/// A finished trampoline, for the address that it was made for.
+/// A finished trampoline.
 pub(crate) struct Trampoline {
-    pub(crate) bytes: Vec<u8>,
     /// The descriptor's address.
     pub(crate) site: usize,
     pub(crate) code: usize,
     pub(crate) tail: usize,
-    /// All instructions of the window: an old address, and the same place here.
+}
+
+/// Writes trampolines, one behind the other.
+pub(crate) struct Writer {
+    /// Where the bytes will lie.
+    address: usize,
+    pub(crate) bytes: Vec<u8>,
+    /// All instructions of the windows: an old address, and the same place here.
     pub(crate) moved: Vec<Moved>,
 }
 
-struct Writer {
-    address: usize,
-    bytes: Vec<u8>,
-    moved: Vec<Moved>,
-}
-
 impl Writer {
+    /// For code at `address`, where the address of the stub will be.
+    pub(crate) fn new(address: usize, room: usize) -> Writer {
+        let mut bytes = Vec::with_capacity(room);
+        bytes.extend(stub::entry().to_le_bytes());
+        Writer {
+            address,
+            bytes,
+            moved: Vec::new(),
+        }
+    }
+
     fn here(&self) -> usize {
         self.address + self.bytes.len()
     }
@@ -72,61 +87,68 @@ impl Writer {
             from: start(step),
             to: self.here(),
         });
-        let mut bytes = original.to_vec();
+        let here = self.bytes.len();
+        self.bytes.extend(original);
         if step.is_ip_rel_memory_operand() {
-            let distance = named(step)?.wrapping_sub(self.here() + bytes.len()) as isize;
-            let field = constants(original, step).displacement_offset();
+            let distance = named(step)?.wrapping_sub(self.here()) as isize;
+            let field = here + constants(original, step).displacement_offset();
             let distance = i32::try_from(distance).ok()?.to_le_bytes();
-            bytes.get_mut(field..field + 4)?.copy_from_slice(&distance);
+            let place = self.bytes.get_mut(field..field + 4)?;
+            place.copy_from_slice(&distance);
         }
-        self.bytes.extend(bytes);
         Some(())
     }
-}
 
-/// The trampoline of a window, to lie at `address`. `None` if something is out of reach.
-pub(crate) fn write(
-    window: &Window,
-    original: impl Fn(&Instruction) -> Vec<u8>,
-    address: usize,
-    entry_pointer: usize,
-) -> Option<Trampoline> {
-    let mut writer = Writer {
-        address,
-        bytes: vec![0; size_of::<Site>()],
-        moved: Vec::new(),
-    };
-    let code = writer.here();
-    for step in &window.before {
-        writer.displaced(step, &original(step))?;
-    }
-    let next = end(&window.syscall);
-    writer.moved.push(Moved {
-        from: start(&window.syscall),
-        to: writer.here(),
-    });
-    writer.relative(&[0x48, 0x8d, 0x0d], next)?;
-    writer.relative(&[0x4c, 0x8d, 0x1d], address)?;
-    writer.relative(&[0xff, 0x25], entry_pointer)?;
-    let tail = writer.here();
-    writer.bytes.extend([0x0f, 0x05]);
-    let mut resume = next;
-    if !window.after.is_empty() {
-        resume = writer.here();
-        writer.relative(&[0x48, 0x8d, 0x0d], next)?;
-        for step in &window.after {
-            writer.displaced(step, &original(step))?;
+    /// The trampoline of a window. `None` if something is out of reach: then nothing was written.
+    pub(crate) fn add<'a>(
+        &mut self,
+        window: &Window,
+        original: impl Fn(&Instruction) -> &'a [u8],
+    ) -> Option<Trampoline> {
+        let (bytes, moved) = (self.bytes.len(), self.moved.len());
+        let added = self.try_add(window, original);
+        if added.is_none() {
+            self.bytes.truncate(bytes);
+            self.moved.truncate(moved);
         }
+        added
     }
-    writer.relative(&[0xe9], window.end())?;
-    for (field, value) in [next, resume, tail].into_iter().enumerate() {
-        writer.bytes[8 * field..8 * field + 8].copy_from_slice(&value.to_le_bytes());
+
+    fn try_add<'a>(
+        &mut self,
+        window: &Window,
+        original: impl Fn(&Instruction) -> &'a [u8],
+    ) -> Option<Trampoline> {
+        let begin = self.bytes.len().next_multiple_of(8);
+        self.bytes.resize(begin + size_of::<Site>(), TRAP);
+        let site = self.address + begin;
+        let code = self.here();
+        for step in &window.before {
+            self.displaced(step, original(step))?;
+        }
+        let next = end(&window.syscall);
+        self.moved.push(Moved {
+            from: start(&window.syscall),
+            to: self.here(),
+        });
+        self.relative(&[0x48, 0x8d, 0x0d], next)?;
+        self.relative(&[0x4c, 0x8d, 0x1d], site)?;
+        self.relative(&[0xff, 0x25], self.address)?;
+        let tail = self.here();
+        self.bytes.extend([0x0f, 0x05]);
+        let mut resume = next;
+        if !window.after.is_empty() {
+            resume = self.here();
+            self.relative(&[0x48, 0x8d, 0x0d], next)?;
+            for step in &window.after {
+                self.displaced(step, original(step))?;
+            }
+        }
+        self.relative(&[0xe9], window.end())?;
+        for (field, value) in [next, resume, tail].into_iter().enumerate() {
+            let place = begin + 8 * field;
+            self.bytes[place..place + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        Some(Trampoline { site, code, tail })
     }
-    Some(Trampoline {
-        site: address,
-        bytes: writer.bytes,
-        code,
-        tail,
-        moved: writer.moved,
-    })
 }

@@ -22,6 +22,10 @@ const INDIRECT: u8 = 0x80;
 const RELATIVE: u8 = 0x70;
 const TO_ITSELF: u8 = 0x10;
 const TO_THE_TABLE: u8 = 0x30;
+/// 32 bits.
+const TABLE_COUNT: u8 = 3;
+/// 32 bits with a sign, relative to the table.
+const TABLE_ENTRY: u8 = 0x3b;
 
 /// A position in the bytes that lie at an address.
 #[derive(Clone)]
@@ -89,11 +93,31 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The address of `.eh_frame`, from `.eh_frame_hdr`, which lies at `address`.
-pub(crate) fn frames(bytes: &[u8], address: usize) -> Option<usize> {
+/// What `.eh_frame_hdr` says.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Header<'a> {
+    /// The address of `.eh_frame`.
+    pub(crate) frames: usize,
+    /// The addresses of its entries, by ascending start of their functions. Each is the latter half
+    /// of eight bytes, and relative to the header. `None` without a table of the usual form.
+    entries: Option<&'a [u8]>,
+}
+
+/// Reads `.eh_frame_hdr`, which lies at `address`.
+pub(crate) fn header(bytes: &[u8], address: usize) -> Option<Header<'_>> {
     let mut reader = Reader { bytes, address };
-    let [version, encoding, _, _]: [u8; 4] = reader.number()?;
-    (version == 1 && encoding != OMITTED).then(|| reader.pointer(encoding, address))?
+    let [version, encoding, count, table]: [u8; 4] = reader.number()?;
+    if version != 1 || encoding == OMITTED {
+        return None;
+    }
+    let frames = reader.pointer(encoding, address)?;
+    let entries = if (count, table) == (TABLE_COUNT, TABLE_ENTRY) {
+        let count: u32 = reader.number()?;
+        reader.take(8 * count as usize)
+    } else {
+        None
+    };
+    Some(Header { frames, entries })
 }
 
 /// What the entries of functions take from their common entry.
@@ -104,49 +128,79 @@ struct Common {
     restorer: bool,
 }
 
-/// All functions of `.eh_frame`, which lies at `address`, by ascending start.
-pub(crate) fn functions(bytes: &[u8], address: usize) -> Vec<Function> {
+/// All functions of `.eh_frame`, whose header lies at `header`, by ascending start.
+pub(crate) fn functions<'a>(
+    image: impl Fn(usize) -> Option<&'a [u8]>,
+    header: usize,
+) -> Option<Vec<Function>> {
+    let Header { frames, entries } = self::header(image(header)?, header)?;
+    let bytes = image(frames)?;
     let mut found = Vec::new();
-    let mut last = None;
-    let mut reader = Reader { bytes, address };
-    while let Some((start, body)) = entry(&mut reader) {
-        let mut inner = body.clone();
-        let Some(identity) = inner.number::<u32>() else {
-            break;
-        };
-        if identity == 0 {
-            continue; // a common entry, read when it is referred to
+    let mut commons = Commons(Vec::new());
+    match entries {
+        Some(entries) => {
+            found.reserve(entries.len() / 8);
+            for entry in entries.chunks_exact(8) {
+                let at = header.wrapping_add(read::<i32>(&entry[4..])? as usize);
+                let offset = at.wrapping_sub(frames);
+                let mut reader = Reader {
+                    bytes: bytes.get(offset..).unwrap_or_default(),
+                    address: at,
+                };
+                let entry = self::entry(&mut reader);
+                found.extend(entry.and_then(|body| commons.function(bytes, frames, body)));
+            }
         }
-        let at = body.address.wrapping_sub(identity as usize);
-        let common = match last {
-            Some(common @ Common { at: known, .. }) if known == at => Some(common),
-            _ => common(bytes, address, at),
-        };
-        debug_assert!(start < body.address);
-        last = common;
-        let Some(common) = common else { continue };
-        let range = inner
-            .pointer(common.encoding, address)
-            .and_then(|start| Some((start, inner.plain(common.encoding & 15)?)));
-        let Some((start, length)) = range else {
-            continue;
-        };
-        let end = start.wrapping_add(length);
-        if start < end {
-            found.push(Function {
-                start,
-                end,
-                restorer: common.restorer,
-            });
+        None => {
+            let mut reader = Reader {
+                bytes,
+                address: frames,
+            };
+            while let Some(body) = entry(&mut reader) {
+                found.extend(commons.function(bytes, frames, body));
+            }
         }
     }
     sort(&mut found);
-    found
+    Some(found)
+}
+
+/// The common entries that were read. Most objects have three.
+struct Commons(Vec<Common>);
+
+impl Commons {
+    /// The function of an entry of the table, which lies at `address`. Common entries have none.
+    fn function(&mut self, table: &[u8], address: usize, mut body: Reader) -> Option<Function> {
+        let here = body.address;
+        let identity = body.number::<u32>()?;
+        if identity == 0 {
+            return None; // a common entry, read when it is referred to
+        }
+        let at = here.wrapping_sub(identity as usize);
+        let known = self.0.iter().find(|common| common.at == at);
+        let common = match known {
+            Some(&common) => common,
+            None => {
+                let common = common(table, address, at)?;
+                self.0.push(common);
+                common
+            }
+        };
+        let start = body.pointer(common.encoding, address)?;
+        let end = start.wrapping_add(body.plain(common.encoding & 15)?);
+        (start < end).then_some(Function {
+            start,
+            end,
+            restorer: common.restorer,
+        })
+    }
 }
 
 /// Sorts by start. Where functions overlap, the first one ends where the next begins.
 pub(crate) fn sort(functions: &mut Vec<Function>) {
-    functions.sort_by_key(|one| (one.start, one.end));
+    if !functions.is_sorted_by_key(|one| (one.start, one.end)) {
+        functions.sort_by_key(|one| (one.start, one.end));
+    }
     functions.dedup_by_key(|one| one.start);
     for at in 1..functions.len() {
         let next = functions[at].start;
@@ -155,22 +209,18 @@ pub(crate) fn sort(functions: &mut Vec<Function>) {
     }
 }
 
-/// The address of the next entry, and its contents behind the length.
-fn entry<'a>(reader: &mut Reader<'a>) -> Option<(usize, Reader<'a>)> {
-    let start = reader.address;
+/// The contents of the next entry behind its length.
+fn entry<'a>(reader: &mut Reader<'a>) -> Option<Reader<'a>> {
     let length = match reader.number::<u32>()? {
         0 => return None, // the end
         u32::MAX => usize::try_from(reader.number::<u64>()?).ok()?,
         length => length as usize,
     };
     let address = reader.address;
-    Some((
-        start,
-        Reader {
-            bytes: reader.take(length)?,
-            address,
-        },
-    ))
+    Some(Reader {
+        bytes: reader.take(length)?,
+        address,
+    })
 }
 
 /// The common entry at `at` in the table.
@@ -179,7 +229,7 @@ fn common(table: &[u8], address: usize, at: usize) -> Option<Common> {
         bytes: table.get(at.checked_sub(address)?..)?,
         address: at,
     };
-    let (_, mut reader) = entry(&mut outer)?;
+    let mut reader = entry(&mut outer)?;
     if reader.number::<u32>()? != 0 {
         return None;
     }
@@ -226,6 +276,7 @@ mod tests {
     use super::*;
 
     const BASE: usize = 0x10_0000;
+    const HEADER: usize = BASE - 0x100;
 
     /// One common entry and two functions, as compilers write them, and the end.
     fn table() -> Vec<u8> {
@@ -244,6 +295,27 @@ mod tests {
         table
     }
 
+    /// The header of that table, with or without the list of its entries.
+    fn header_of_table(listed: bool) -> Vec<u8> {
+        let mut header = vec![1, 0x1b, if listed { 3 } else { 0xff }, 0x3b];
+        header.extend((BASE as i32 - (HEADER as i32 + 4)).to_le_bytes());
+        header.extend(2_u32.to_le_bytes());
+        for (start, entry) in [(0x800, 44), (0x1000, 24)] {
+            header.extend(i32::to_le_bytes(0x100 + start));
+            header.extend(i32::to_le_bytes(0x100 + entry));
+        }
+        header
+    }
+
+    fn parsed(header: &[u8], table: &[u8]) -> Option<Vec<Function>> {
+        let image = |address| match address {
+            HEADER => Some(header),
+            BASE => Some(table),
+            _ => None,
+        };
+        functions(image, HEADER)
+    }
+
     fn function(start: usize, length: usize) -> Function {
         Function {
             start: BASE + start,
@@ -254,8 +326,10 @@ mod tests {
 
     #[test]
     fn functions_are_found_and_sorted() {
-        let found = functions(&table(), BASE);
-        assert_eq!(found, [function(0x800, 0x10), function(0x1000, 0x20)]);
+        for listed in [false, true] {
+            let found = parsed(&header_of_table(listed), &table()).unwrap();
+            assert_eq!(found, [function(0x800, 0x10), function(0x1000, 0x20)]);
+        }
     }
 
     #[test]
@@ -271,9 +345,15 @@ mod tests {
 
     #[test]
     fn cut_off_tables_end_early() {
-        let table = table();
-        for length in 0..table.len() {
-            assert!(functions(&table[..length], BASE).len() <= 2);
+        for listed in [false, true] {
+            let (header, table) = (header_of_table(listed), table());
+            for length in 0..table.len() {
+                assert!(parsed(&header, &table[..length]).is_some_and(|found| found.len() <= 2));
+            }
+            for length in 0..header.len() {
+                let found = parsed(&header[..length], &table);
+                assert!(found.is_none_or(|found| found.len() == 2));
+            }
         }
     }
 
@@ -286,22 +366,27 @@ mod tests {
                 .wrapping_add(1);
             (state >> 33) as usize
         };
-        for _ in 0..3_000 {
-            let mut table = table();
+        for round in 0..6_000 {
+            let (mut header, mut table) = (header_of_table(round % 2 == 0), table());
             for _ in 0..1 + random() % 4 {
-                let at = random() % table.len();
-                table[at] = random() as u8;
+                let bytes = if random() % 3 == 0 {
+                    &mut header
+                } else {
+                    &mut table
+                };
+                let at = random() % bytes.len();
+                bytes[at] = random() as u8;
             }
-            let found = functions(&table, BASE);
+            let found = parsed(&header, &table).unwrap_or_default();
             assert!(found.iter().all(|one| one.start <= one.end));
-            frames(&table, BASE);
         }
-        assert_eq!(frames(&[], BASE), None);
+        assert_eq!(header(&[], BASE), None);
+        let frames = |bytes| header(bytes, BASE).map(|header| header.frames);
         assert_eq!(
-            frames(&[1, 0x1b, 3, 0x3b, 8, 0, 0, 0], BASE),
+            frames(&[1, 0x1b, 3, 0x3b, 8, 0, 0, 0, 0, 0, 0, 0]),
             Some(BASE + 12)
         );
-        assert_eq!(frames(&[1, 0xff, 3, 0x3b, 8, 0, 0, 0], BASE), None);
+        assert_eq!(frames(&[1, 0xff, 3, 0x3b, 8, 0, 0, 0]), None);
     }
 
     #[test]
@@ -313,8 +398,7 @@ mod tests {
             .iter()
             .find(|one| one.object.range.contains(&here))
             .unwrap();
-        let frames = frames(image.from(image.unwind).unwrap(), image.unwind).unwrap();
-        let found = functions(image.from(frames).unwrap(), frames);
+        let found = functions(|address| image.from(address), image.unwind).unwrap();
         assert!(found.iter().any(|one| one.start == here));
     }
 }

@@ -10,6 +10,7 @@
 
 use super::decode::{Decoded, end, is_movable, start};
 use super::entries::Entries;
+use core::ops::Range;
 use iced_x86::Instruction;
 
 /// Length of the jump.
@@ -33,39 +34,78 @@ impl Window {
     }
 }
 
-/// The best window of the site.
-pub(crate) fn choose(decoded: &Decoded, at: usize, entries: &Entries) -> Option<Window> {
-    let steps = &decoded.steps;
-    let site = &steps[at];
-    let entered = |step: &Instruction| (start(step) + 1..end(step)).any(|one| entries.has(one));
-    if entered(site) {
-        return None;
-    }
-    let mut behind = at;
-    let mut ends_in_site = None;
-    while behind > 0 && start(site) - start(&steps[behind]) < JUMP {
-        let step = &steps[behind - 1];
-        if entries.has(start(&steps[behind])) || !is_movable(step) || entered(step) {
-            break;
+/// The site and the instructions around it that a window may have.
+pub(crate) struct Surroundings {
+    /// By ascending address, without gaps.
+    steps: Vec<Instruction>,
+    /// The index of the site.
+    at: usize,
+}
+
+impl Surroundings {
+    /// Of the site at the address.
+    pub(crate) fn new(decoded: &Decoded, site: usize) -> Option<Surroundings> {
+        let syscall = decoded.around(site)?;
+        let mut steps = Vec::new();
+        let mut first = site;
+        while site - first < JUMP {
+            let Some(step) = decoded.before(first).filter(is_movable) else {
+                break;
+            };
+            first = start(&step);
+            steps.push(step);
         }
-        behind -= 1;
-        let length = end(site) - start(&steps[behind]);
-        if length >= JUMP {
-            ends_in_site = Some(behind);
+        steps.reverse();
+        let at = steps.len();
+        let mut last = end(&syscall);
+        steps.push(syscall);
+        while last - site < JUMP {
+            let Some(step) = decoded.around(last).filter(is_movable) else {
+                break;
+            };
+            last = end(&step);
+            steps.push(step);
         }
+        Some(Surroundings { steps, at })
     }
-    let first = ends_in_site.unwrap_or(behind);
-    let mut last = at;
-    while end(&steps[last]) - start(&steps[first]) < JUMP {
-        let step = steps.get(last + 1)?;
-        if entries.has(start(step)) || !is_movable(step) || entered(step) {
+
+    /// All addresses of which [`choose`](Surroundings::choose) may have to know whether they are
+    /// entered.
+    pub(crate) fn asks(&self) -> Range<usize> {
+        let last = self.steps.last().map_or(0, end);
+        start(&self.steps[0]) + 1..last
+    }
+
+    /// The best window of the site.
+    pub(crate) fn choose(&self, entries: &Entries) -> Option<Window> {
+        let Surroundings { ref steps, at } = *self;
+        let site = &steps[at];
+        let entered = |step: &Instruction| (start(step) + 1..end(step)).any(|one| entries.has(one));
+        if entered(site) {
             return None;
         }
-        last += 1;
+        let mut behind = at;
+        let mut ends_in_site = None;
+        while behind > 0 && !entries.has(start(&steps[behind])) && !entered(&steps[behind - 1]) {
+            behind -= 1;
+            let length = end(site) - start(&steps[behind]);
+            if length >= JUMP {
+                ends_in_site = Some(behind);
+            }
+        }
+        let first = ends_in_site.unwrap_or(behind);
+        let mut last = at;
+        while end(&steps[last]) - start(&steps[first]) < JUMP {
+            let step = steps.get(last + 1)?;
+            if entries.has(start(step)) || entered(step) {
+                return None;
+            }
+            last += 1;
+        }
+        Some(Window {
+            before: steps[first..at].to_vec(),
+            syscall: *site,
+            after: steps[at + 1..=last].to_vec(),
+        })
     }
-    Some(Window {
-        before: steps[first..at].to_vec(),
-        syscall: *site,
-        after: steps[at + 1..=last].to_vec(),
-    })
 }

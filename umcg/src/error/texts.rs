@@ -2,8 +2,8 @@
 
 /// Makes a type an error. For each pattern it prints a text or another error.
 macro_rules! texts {
-    ($($error:ty { $($pattern:pat => $text:expr,)+ })+) => {$(
-        impl std::fmt::Display for $error {
+    ($($error:ty $(where $generic:ident)? { $($pattern:pat => $text:expr,)+ })+) => {$(
+        impl $(<$generic>)? std::fmt::Display for $error {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 match self {
                     $($pattern => std::fmt::Display::fmt($text, f),)+
@@ -11,7 +11,7 @@ macro_rules! texts {
             }
         }
 
-        impl std::error::Error for $error {}
+        impl $(<$generic>)? std::error::Error for $error {}
     )+};
 }
 pub(crate) use texts;

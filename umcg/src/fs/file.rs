@@ -2,10 +2,11 @@
 
 use super::{FileTimes, Metadata, Permissions};
 use crate::blocking;
-use crate::io::operation;
+use crate::io::operation::{self, reads, writes};
+use crate::io::raw_fd::raw_fd;
 use std::ffi::CString;
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::io::{self, Seek, SeekFrom};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::SystemTime;
@@ -273,37 +274,8 @@ impl File {
     }
 }
 
-impl Read for File {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        operation::read(self.as_fd(), buffer, None)
-    }
-}
-
-impl Read for &File {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        operation::read(self.as_fd(), buffer, None)
-    }
-}
-
-impl Write for File {
-    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        operation::write(self.as_fd(), buffer, None)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Write for &File {
-    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        operation::write(self.as_fd(), buffer, None)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
+reads!(File, &File);
+writes!(File, &File);
 
 // The position is a number in the kernel. Only the end of the file is asked of the file system,
 // which does not block for that.
@@ -325,24 +297,7 @@ impl AsFd for File {
     }
 }
 
-impl AsRawFd for File {
-    fn as_raw_fd(&self) -> RawFd {
-        self.inner.as_raw_fd()
-    }
-}
-
-impl IntoRawFd for File {
-    fn into_raw_fd(self) -> RawFd {
-        self.inner.into_raw_fd()
-    }
-}
-
-impl FromRawFd for File {
-    unsafe fn from_raw_fd(fd: RawFd) -> File {
-        // SAFETY: passed on.
-        File::from(unsafe { OwnedFd::from_raw_fd(fd) })
-    }
-}
+raw_fd!(File: AsRawFd, IntoRawFd, FromRawFd);
 
 impl From<OwnedFd> for File {
     fn from(fd: OwnedFd) -> File {

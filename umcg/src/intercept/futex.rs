@@ -4,6 +4,7 @@
 use super::class::User;
 use super::guest::{self, Guest};
 use super::stage::{CUT, HANDLED, REST, Stage, answered};
+use super::stand::LeaveReason;
 use super::stats::CountKind;
 use super::{outsider, run, state};
 use crate::futex::kernel::{self, Outcome, Rest};
@@ -29,9 +30,11 @@ pub(super) fn begin(guest: &'static Guest, call: &mut Call, which: User) -> Stag
         guest.counts.count(CountKind::Wake);
         // SAFETY: the arguments of a system call.
         let outcome = unsafe { kernel::futex(call.arguments) };
-        outsider::wake_too(call.arguments);
+        if let Outcome::Done(woken @ 0..) = outcome {
+            outsider::wake_too(call.arguments, woken as usize);
+        }
         if matches!(outcome, Outcome::Done(1..)) && guest.count_wake() {
-            give_way();
+            give_way(guest, call);
         }
         return settle(guest, call, outcome);
     }
@@ -44,6 +47,7 @@ pub(super) fn begin(guest: &'static Guest, call: &mut Call, which: User) -> Stag
     if !run::adopt(guest) {
         guest.wait_as(Handle::current().task());
     }
+    guest.stand.note(LeaveReason::Word, call);
     call.notes[HANDLED] = guest.handled.load(Relaxed) as usize;
     call.notes[CUT] = guest.cut.load(Relaxed) as usize;
     let arguments = call.arguments;
@@ -62,8 +66,9 @@ pub(super) fn begin(guest: &'static Guest, call: &mut Call, which: User) -> Stag
 /// Lets the woken guests run. A guest that frees a lock, takes it again and gives way while it has
 /// it would keep all others from it for ever: each of them runs only while the lock is taken.
 /// The kernel's preemption by woken threads prevents that; here one wake in some does.
-fn give_way() {
+fn give_way(guest: &Guest, call: &Call) {
     if guest::is_away() {
+        guest.stand.note(LeaveReason::Yield, call);
         state::preserved(rt::yield_now);
     }
 }

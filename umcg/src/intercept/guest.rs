@@ -18,15 +18,18 @@
 //! - G2: a guest that leaves first stores that it is outside and then looks whether it is closed:
 //!   then it enters again and opens. So no signal is forgotten.
 
+use super::notes::Notes;
+use super::stand::Standing;
 use super::stats::Counts;
 use crate::rt::engine::guest;
 use crate::rt::task::Task;
 use crate::rt::wait::cut;
+use std::mem::offset_of;
 use std::ptr::{from_ref, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*, compiler_fence};
 use umcg_core::context::local::{self, Words};
 use umcg_core::context::lock::Lock;
-use umcg_core::raw::Adopted;
+use umcg_core::raw::{self, Adopted};
 use umcg_core::{GuestHead, call};
 
 /// The state of a guest. The guest itself touches it, and its handlers of signals; before its first
@@ -38,6 +41,8 @@ pub(super) struct Guest {
     /// G1, for a guest that is not adopted.
     is_closed: AtomicBool,
     mask: AtomicU64,
+    /// The mask before the guest last blocked all signals, as the C library does at a thread's end.
+    pub(super) mask_before: AtomicU64,
     /// It shares its memory with a child that has not called exec yet, and that may be the caller.
     in_vfork: AtomicBool,
     /// Its kernel thread; 0 if not asked yet.
@@ -46,6 +51,13 @@ pub(super) struct Guest {
     pub(super) handled: AtomicU32,
     pub(super) cut: AtomicU32,
     pub(super) counts: Counts,
+    pub(super) home: Notes,
+    /// Why it is, or was last, off a server.
+    pub(super) stand: Standing,
+    /// Its worker, while it is adopted; else null. Read by other threads.
+    pub(super) worker: AtomicPtr<()>,
+    /// A number that no other thread of the process has had; 0 if no thread has the state.
+    pub(super) serial: AtomicU32,
     /// The next of all states.
     next_of_all: AtomicPtr<Guest>,
     /// How many times it has woken others.
@@ -78,11 +90,16 @@ impl Guest {
                 head: GuestHead::default(),
                 is_closed: AtomicBool::new(false),
                 mask: AtomicU64::new(0),
+                mask_before: AtomicU64::new(0),
                 in_vfork: AtomicBool::new(false),
                 tid: AtomicU32::new(0),
                 handled: AtomicU32::new(0),
                 cut: AtomicU32::new(0),
                 counts: Counts::default(),
+                home: Notes::default(),
+                stand: Standing::default(),
+                worker: AtomicPtr::new(null_mut()),
+                serial: AtomicU32::new(0),
                 next_of_all: AtomicPtr::new(null_mut()),
                 wakes: AtomicU32::new(0),
                 thread: AtomicPtr::new(null_mut()),
@@ -94,6 +111,9 @@ impl Guest {
         guest.in_vfork.store(false, Relaxed);
         guest.tid.store(0, Relaxed);
         guest.thread.store(null_mut(), Relaxed);
+        guest.home.reset();
+        guest.stand.reset();
+        guest.serial.store(next_serial(), Relaxed);
         guest
     }
 
@@ -111,7 +131,7 @@ impl Guest {
         unsafe { Words::of(thread_pointer) }.set_guest(self.as_word());
     }
 
-    fn as_word(&'static self) -> *mut () {
+    pub(super) fn as_word(&'static self) -> *mut () {
         from_ref(self).cast_mut().cast()
     }
 
@@ -125,6 +145,13 @@ impl Guest {
     /// The calling thread is about to end, and is a guest no more.
     pub(super) fn end(&'static self) {
         local::set_guest(null_mut());
+        self.release();
+    }
+
+    /// The guest has ended.
+    pub(super) fn release(&'static self) {
+        self.serial.store(0, Relaxed);
+        self.worker.store(null_mut(), Relaxed);
         let first = SPARE.lock();
         self.next.store(first.load(Relaxed), Relaxed);
         first.store(from_ref(self).cast_mut(), Relaxed);
@@ -193,6 +220,24 @@ impl Guest {
         self.in_vfork.store(true, Relaxed);
     }
 
+    /// Its kernel thread's id, if it is known.
+    pub(super) fn tid(&self) -> Option<u32> {
+        Some(self.tid.load(Relaxed)).filter(|tid| *tid != 0)
+    }
+
+    /// Notes the id of the kernel thread, which is the caller's, if it is not known.
+    #[inline]
+    pub(super) fn note_tid(&self) {
+        if self.tid.load(Relaxed) == 0 {
+            let tid = match adopted() {
+                Some(adopted) => adopted.tid(),
+                // SAFETY: no arguments.
+                None => unsafe { call(libc::SYS_gettid, [0; 6]) as u32 },
+            };
+            self.tid.store(tid, Relaxed);
+        }
+    }
+
     /// Counts that it has woken others. True if it is to let them run now.
     #[inline]
     pub(super) fn count_wake(&self) -> bool {
@@ -221,10 +266,9 @@ impl Guest {
         match adopted() {
             Some(adopted) => adopted.note_closed(mask),
             None => {
-                // Once only: the mask of a closed guest is known.
-                if !self.is_closed.swap(true, Relaxed) {
-                    self.mask.store(mask, Relaxed);
-                }
+                // Of handlers that interrupt each other here, the outermost is the last to note.
+                self.mask.store(mask, Relaxed);
+                self.is_closed.store(true, Relaxed);
                 if let Some(task) = self.task() {
                     cut::cut_here(task);
                 }
@@ -246,8 +290,30 @@ impl Guest {
         }
     }
 
+    /// Notes that the kernel opens the guest: a handler's frame, which has its mask, ends.
+    pub(super) fn note_open(&self) {
+        match adopted() {
+            Some(adopted) => adopted.note_open(),
+            None => self.is_closed.store(false, Relaxed),
+        }
+    }
+
+    /// Notes its worker and its home, for those who look from outside.
+    pub(super) fn note_worker(&self, adopted: Adopted) {
+        self.worker.store(adopted.worker().into_ptr(), Relaxed);
+        self.tid.store(adopted.tid(), Relaxed);
+    }
+
+    /// The guest will begin as this worker, on a server. Its home has this id.
+    pub(super) fn begin_away(&self, worker: raw::Worker, tid: u32) {
+        self.worker.store(worker.into_ptr(), Relaxed);
+        self.tid.store(tid, Relaxed);
+    }
+
     /// The guest was adopted: what is noted here is the home's from now on.
     pub(super) fn hand_over(&self, adopted: Adopted) {
+        self.home.is_adopted.store(true, Relaxed);
+        self.note_worker(adopted);
         if self.is_closed.swap(false, Relaxed) {
             adopted.note_closed(self.mask.load(Relaxed));
         }
@@ -268,13 +334,42 @@ fn enlist(guest: &'static Guest) -> &'static Guest {
     guest
 }
 
+/// The number of a new thread.
+fn next_serial() -> u32 {
+    static LAST: AtomicU32 = AtomicU32::new(0);
+    LAST.fetch_add(1, Relaxed) + 1
+}
+
+/// Where the list of all states begins, and where in a state its parts are: for debuggers.
+pub(super) const LIST: &AtomicPtr<Guest> = &ALL;
+pub(super) const OFFSETS: [usize; 5] = [
+    offset_of!(Guest, next_of_all),
+    offset_of!(Guest, serial),
+    offset_of!(Guest, tid),
+    offset_of!(Guest, worker),
+    offset_of!(Guest, stand),
+];
+
+/// Calls `f` with each state that a thread has.
+pub(super) fn each(f: &mut dyn FnMut(&'static Guest)) {
+    each_state(&mut |guest| {
+        if guest.serial.load(Relaxed) != 0 {
+            f(guest);
+        }
+    });
+}
+
 /// Calls `f` with the counts of each state.
 pub(super) fn each_counts(f: &mut dyn FnMut(&Counts)) {
+    each_state(&mut |guest| f(&guest.counts));
+}
+
+fn each_state(f: &mut dyn FnMut(&'static Guest)) {
     // ORDERING(guests.2): Acquire, pairs with guests.1.
     let mut next = ALL.load(Acquire);
     // SAFETY: null, or a state, which is never freed.
     while let Some(guest) = unsafe { next.as_ref() } {
-        f(&guest.counts);
+        f(guest);
         next = guest.next_of_all.load(Relaxed);
     }
 }
@@ -289,6 +384,15 @@ pub(super) fn adopted() -> Option<Adopted> {
 #[inline(always)]
 pub(super) fn is_away() -> bool {
     adopted().is_some_and(Adopted::is_away)
+}
+
+/// The id of the calling guest.
+pub(super) fn tid() -> u32 {
+    match adopted() {
+        Some(adopted) => adopted.tid(),
+        // SAFETY: no arguments. A plain guest is at home.
+        None => unsafe { call(libc::SYS_gettid, [0; 6]) as u32 },
+    }
 }
 
 /// Whether the process is a child of a fork.

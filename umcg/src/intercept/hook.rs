@@ -17,14 +17,18 @@
 //! The notes of a call hold the stage and the call's own number and arguments while the stub makes
 //! another call in between.
 
-use super::class::{self, Class, User};
+use super::class::{self, Class, Made, User};
 use super::guest::{self, Guest};
 use super::stage::{DONE, IS_OWN, MASK, REPLACED, RESULT, Stage, answered, keep, restore};
+use super::stand::LeaveReason;
 use super::stats::CountKind;
-use super::{code, futex, outsider, signal, sleep, state, thread, trial};
+use super::{
+    attributes, code, freed, futex, outsider, signal, sleep, state, thread, trace, trial, words,
+};
 use crate::rt;
 use crate::rt::engine::guest as engine;
 use std::ptr::from_ref;
+use std::sync::atomic::Ordering::Relaxed;
 use umcg_intercept::{Call, Next};
 
 const ENOSYS: isize = -(libc::ENOSYS as isize);
@@ -62,6 +66,9 @@ fn pass(call: &mut Call) -> Next {
 
 fn begin(guest: &'static Guest, call: &mut Call) -> Stage {
     code::look();
+    if guest.home.is_untold.load(Relaxed) && !is_of_threads(call.number) {
+        freed::tell(guest);
+    }
     // Nearly all calls that are worth a word.
     if futex::is_private(call) {
         return futex::begin(guest, call, User::Futex);
@@ -71,40 +78,84 @@ fn begin(guest: &'static Guest, call: &mut Call) -> Stage {
         Class::Watch(watched) => code::begin(call, watched),
         Class::User(answer) => answer_call(guest, call, answer),
         Class::Try(which) => trial::begin(guest, call, which),
-        Class::Home | Class::Change(_) => Stage::Home,
-        Class::Thread(_) => thread::begin(guest, call),
+        Class::Home | Class::Change(_) => {
+            guest.note_tid();
+            answered_or_home(guest, call)
+        }
+        Class::Thread(made) => {
+            if made == Made::ExitThread {
+                guest.stand.note(LeaveReason::Home, call);
+                trace::note_end(guest);
+            }
+            thread::begin(guest, call)
+        }
         Class::Bare => Stage::Tail,
     }
+}
+
+/// Calls that the C library makes while it blocks all signals for a moment, to make and to end
+/// threads.
+fn is_of_threads(number: usize) -> bool {
+    matches!(
+        number as libc::c_long,
+        libc::SYS_exit | libc::SYS_madvise | libc::SYS_rt_sigprocmask | libc::SYS_clone3
+    )
 }
 
 fn answer_call(guest: &'static Guest, call: &mut Call, answer: User) -> Stage {
     match answer {
         User::Futex | User::FutexWaitv => futex::begin(guest, call, answer),
         User::Sleep => sleep::begin(guest, call),
-        User::Yield => give_way(guest),
+        User::Yield => give_way(guest, call),
         User::Tid => tell_tid(call),
-        User::Mask => set_mask(call),
+        User::Mask => set_mask(guest, call),
         User::Action => answered(call, signal::set_action(call.arguments)),
         User::Futex2 => answered(call, Some(ENOSYS)),
         // An area of a guest is unregistered when it is adopted.
-        User::SharedWait | User::Base | User::Refused => Stage::Home,
+        User::Refused => answered_or_home(guest, call),
+        User::SharedWait => wait_shared(guest, call),
+        User::Base => answered_or_home(guest, call),
     }
 }
 
-fn go_home(guest: &Guest) {
+fn answered_or_home(guest: &Guest, call: &mut Call) -> Stage {
+    let answer = attributes::note(guest, call);
+    answered(call, answer)
+}
+
+/// A wait for a word that is not private. Threads wait so for the end of another one.
+fn wait_shared(guest: &'static Guest, call: &mut Call) -> Stage {
+    if words::begin_wait(call.arguments[0]) {
+        call.arguments[1] |= libc::FUTEX_PRIVATE_FLAG as usize;
+        return futex::begin(guest, call, User::Futex);
+    }
+    Stage::Home
+}
+
+fn go_home(guest: &Guest, call: &Call) {
+    guest.home.was_home.store(true, Relaxed);
     guest.counts.count(CountKind::Home);
+    guest.stand.note(LeaveReason::Home, call);
     state::preserved(engine::go_home);
 }
 
-fn give_way(guest: &Guest) -> Stage {
+fn give_way(guest: &Guest, call: &Call) -> Stage {
     if guest::is_away() {
+        guest.stand.note(LeaveReason::Yield, call);
         guest.counts.count(CountKind::Pause);
         state::preserved(rt::yield_now);
     }
     Stage::Native
 }
 
-fn set_mask(call: &mut Call) -> Stage {
+fn set_mask(guest: &Guest, call: &mut Call) -> Stage {
+    if guest.has_signal() {
+        // It came before the call, which may block it.
+        return Stage::Mask;
+    }
+    if let Some(mask) = signal::mask_at_end(call.arguments) {
+        guest.mask_before.store(mask, Relaxed);
+    }
     let mut frees = false;
     let result = signal::set_mask(call.arguments, &mut frees);
     match answered(call, result) {
@@ -147,8 +198,9 @@ fn take_answer(call: &mut Call) -> Stage {
 fn carry_out(guest: &'static Guest, call: &mut Call, mut stage: Stage) -> Next {
     loop {
         if stage.is_at_home() {
+            guest.note_tid();
             if guest::is_away() {
-                go_home(guest);
+                go_home(guest, call);
             }
             if guest.has_signal() {
                 return open(guest, call, stage);
@@ -157,6 +209,7 @@ fn carry_out(guest: &'static Guest, call: &mut Call, mut stage: Stage) -> Next {
         match stage {
             Stage::Wait => stage = futex::go_on(guest, call),
             Stage::Sleep => stage = sleep::go_on(guest, call),
+            Stage::Mask => stage = set_mask(guest, call),
             Stage::Fork => {
                 // Inside until both sides are back: the library's locks are held.
                 thread::before_fork();
@@ -172,7 +225,7 @@ fn carry_out(guest: &'static Guest, call: &mut Call, mut stage: Stage) -> Next {
                     return next;
                 }
                 if guest::is_away() {
-                    go_home(guest);
+                    go_home(guest, call);
                 }
                 return open(guest, call, stage);
             }
@@ -188,6 +241,7 @@ fn leave(guest: &'static Guest, call: &mut Call, stage: Stage) -> Option<Next> {
             Next::Return
         }
         Stage::Exec => {
+            state::preserved(trace::flush);
             signal::yield_go();
             keep(call, Stage::NoExec);
             Next::Again

@@ -46,6 +46,13 @@ pub(super) fn read<T: KernelData>(from: usize) -> Option<T> {
     Some(unsafe { value.assume_init() })
 }
 
+/// Reads words of any thread's memory, which may be gone. By the kernel: the caller may be a thread
+/// that must not fault. False if not all of them could be read.
+pub(super) fn fetch(from: usize, to: &mut [usize]) -> bool {
+    let own = to.as_mut_ptr().expose_provenance();
+    copy(libc::SYS_process_vm_readv, own, from, size_of_val(to))
+}
+
 /// Stores a value. Returns false if not all of it could be stored.
 pub(super) fn write<T: KernelData>(to: usize, value: T) -> bool {
     const WORD: usize = size_of::<u64>();

@@ -15,34 +15,61 @@
 //! | `futex`, `sleep` | waits that are served in user mode |
 //! | `trial` | calls that may block, tried in place |
 //! | `thread` | clone, fork, exec, exit |
+//! | `homes` | the pool of kernel threads for new threads |
+//! | `notes` | notes about a guest's home |
+//! | `attributes` | calls that change attributes which threads inherit |
+//! | `freed` | changes of the mask without a way home |
+//! | `words`, `robust` | words of thread ids, and robust locks, at the end of a thread |
 //! | `signal` | actions, handlers, masks |
 //! | `code` | code that is mapped later |
 //! | `descriptor` | descriptors of the library's own |
 //! | `outsider` | private words and threads that are no guests |
 //! | `memory` | memory that a guest names |
 //! | `stats`, `report` | counts, and what `--stats` prints of them |
+//! | `stand` | where a guest that is off a server stands |
+//! | `dump`, `list`, `text`, `maps` | the list of threads, for `umcg dump` and SIGQUIT |
+//! | `out` | bytes that the library writes |
+//! | `trace` | which guest ran on which server, for `--trace` |
+//! | `layout` | the same for debuggers |
 //! | `state` | registers that a call preserves and a switch does not |
 //!
 //! Protocol and argument: docs/protocols/run.md.
 
+mod attributes;
 mod class;
 mod code;
+mod courier;
 mod descriptor;
+mod dump;
+mod freed;
 mod futex;
 mod guest;
+mod homes;
 mod hook;
+mod layout;
+mod list;
+mod maps;
 mod memory;
+mod notes;
+mod notice;
+mod out;
 mod outsider;
 mod report;
+mod robust;
 mod run;
 mod signal;
 mod sleep;
 mod stage;
+mod stand;
 mod state;
 mod stats;
+mod text;
 mod thread;
+mod trace;
 mod trial;
+mod words;
 
+pub use notice::{notice_blocking, notices_blocking};
 pub use run::{SchedulerKind, Settings};
 pub use umcg_intercept::Error;
 

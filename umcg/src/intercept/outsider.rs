@@ -1,67 +1,134 @@
-//! Threads that are no guests, and private words: the library's own threads, guests inside this
-//! layer, and handlers of the C library's that run on any of them.
+//! Private words, and flows that do not wait in the table of words: the library's own threads,
+//! flows inside this layer, plain threads of a program that uses the library, and waits for locks
+//! that the C library needs for itself.
 //!
-//! Such a thread may need a lock of the C library, or free one. It can be anywhere in the library's
-//! own code, with its locks taken. So it neither waits in the table of words nor wakes there:
+//! Such a flow waits in the kernel. If it may have locks of the library's, it does not wake in the
+//! table either.
 //!
-//! - O1: *it waits in the kernel*, and is counted meanwhile. A guest that wakes a word looks at the
-//!   count after its change of the word, and wakes in the kernel, too, if there is one. The waiter
-//!   counts itself before the kernel looks at the word.
-//! - O2: *its wake-ups are made twice*: in the kernel, by itself; and in the table, by the courier,
-//!   which finds them in [`POSTED`]. A waiter that is woken for both takes no harm, as it looks at
-//!   its word.
+//! - O1: *it waits in the kernel*, and is counted meanwhile, by its word. A party that wakes a word
+//!   in the table looks at the count after its change of the word, and wakes in the kernel, too, if
+//!   there is one. The waiter counts itself before the kernel looks at the word. Words share
+//!   counts, so a count may be another word's: then a wake in the kernel finds nobody.
+//! - O3: *a thread that slept before calls were intercepted* was never counted. As long as there
+//!   may be one, each wake looks in the kernel, too ([`set_uncounted`]).
+//! - O2: *wake-ups of the library's are made twice*: in the kernel, by itself; and in the table, by
+//!   the courier, which finds them in [`POSTED`]. A waiter that is woken for both takes no harm, as
+//!   it looks at its word.
 
-use super::run;
-use std::sync::atomic::{AtomicUsize, Ordering::*};
+use crate::futex::kernel;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use umcg_core::call as make;
 use umcg_core::raw;
 use umcg_intercept::{Call, Next};
 
 const COMMAND: usize = 127;
 const PRIVATE: usize = libc::FUTEX_PRIVATE_FLAG as usize;
+const EVERYONE: usize = i32::MAX as usize;
 
-/// How many outsiders wait in the kernel.
-static WAITING: AtomicUsize = AtomicUsize::new(0);
+/// How many counts there are.
+const COUNTS: usize = 256;
+
+/// How many outsiders wait in the kernel, for words with this index.
+static WAITING: [AtomicUsize; COUNTS] = [const { AtomicUsize::new(0) }; COUNTS];
+/// How many wait for lists of words.
+static LISTS: AtomicUsize = AtomicUsize::new(0);
+
+/// There may be threads that sleep in the kernel for a word, and were never counted.
+static HAS_UNCOUNTED: AtomicBool = AtomicBool::new(false);
 
 /// Words that outsiders have woken, for the courier; 0 for a free place.
 static POSTED: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];
+/// Whether there is a courier. Before that nobody waits in the table.
+static HAS_COURIER: AtomicBool = AtomicBool::new(false);
 
-/// A call of an outsider, if it is about a private word. None if the kernel is just to make it.
-pub(super) fn pass(call: &mut Call) -> Option<Next> {
-    let [word, operation, ..] = call.arguments;
-    if call.number as libc::c_long != libc::SYS_futex || operation & PRIVATE == 0 {
-        return None;
-    }
-    match ((operation & COMMAND) as i32, call.step) {
-        (libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET, 0) => {
-            // ORDERING(outsider.1): SeqCst, pairs with outsider.2: counted before the kernel looks
-            // at the word.
-            WAITING.fetch_add(1, SeqCst);
-            Some(Next::Again)
+/// What a futex call of private words does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WordCall {
+    /// It waits for one word.
+    Wait,
+    /// It waits for several.
+    WaitForList,
+    /// It wakes or moves waiters.
+    Wake,
+}
+
+/// Whether this is a futex call for private words, other than those of priority inheritance.
+#[inline(always)]
+pub(super) fn word_call(call: &Call) -> Option<WordCall> {
+    match call.number as libc::c_long {
+        libc::SYS_futex if call.arguments[1] & PRIVATE != 0 => {
+            match (call.arguments[1] & COMMAND) as i32 {
+                libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET => Some(WordCall::Wait),
+                libc::FUTEX_WAKE
+                | libc::FUTEX_WAKE_BITSET
+                | libc::FUTEX_WAKE_OP
+                | libc::FUTEX_REQUEUE
+                | libc::FUTEX_CMP_REQUEUE => Some(WordCall::Wake),
+                _ => None,
+            }
         }
-        (libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET, _) => {
-            WAITING.fetch_sub(1, Relaxed);
-            Some(Next::Return)
-        }
-        (
-            libc::FUTEX_WAKE
-            | libc::FUTEX_WAKE_BITSET
-            | libc::FUTEX_WAKE_OP
-            | libc::FUTEX_REQUEUE
-            | libc::FUTEX_CMP_REQUEUE,
-            _,
-        ) => {
-            post(word);
-            None
-        }
+        libc::SYS_futex_waitv => Some(WordCall::WaitForList),
         _ => None,
     }
 }
 
+/// A call of an outsider, if it is about a private word. None if the kernel is just to make it.
+pub(super) fn pass(call: &mut Call) -> Option<Next> {
+    match word_call(call)? {
+        WordCall::Wake => {
+            let [word, operation, .., second, _] = call.arguments;
+            post(word);
+            if (operation & COMMAND) as i32 == libc::FUTEX_WAKE_OP {
+                post(second);
+            }
+            None
+        }
+        which if call.step == 0 => {
+            begin_wait(which, call.arguments[0]);
+            Some(Next::Again)
+        }
+        which => {
+            end_wait(which, call.arguments[0]);
+            Some(Next::Return)
+        }
+    }
+}
+
+fn count_of(which: WordCall, word: usize) -> &'static AtomicUsize {
+    const MULTIPLIER: usize = 0x9e37_79b9_7f4a_7c15;
+    match which {
+        WordCall::WaitForList => &LISTS,
+        _ => &WAITING[(word >> 2).wrapping_mul(MULTIPLIER) >> 56 & (COUNTS - 1)],
+    }
+}
+
+/// The caller is about to wait for the word in the kernel.
+pub(super) fn begin_wait(which: WordCall, word: usize) {
+    // ORDERING(outsider.1): SeqCst, pairs with outsider.2: counted before the kernel looks at the
+    // word.
+    count_of(which, word).fetch_add(1, SeqCst);
+}
+
+/// The caller's wait in the kernel is over.
+pub(super) fn end_wait(which: WordCall, word: usize) {
+    count_of(which, word).fetch_sub(1, Relaxed);
+}
+
+/// Sets whether there may be threads that sleep in the kernel for a word, and were never counted:
+/// then each wake looks there.
+pub(super) fn set_uncounted(are_there: bool) {
+    HAS_UNCOUNTED.store(are_there, Relaxed);
+}
+
+/// From here on there is a courier.
+pub(super) fn has_courier() {
+    HAS_COURIER.store(true, Relaxed);
+}
+
 /// Leaves a word to the courier. Async-signal-safe, and takes no lock.
 fn post(word: usize) {
-    if !run::is_begun() {
-        return; // no guest waits in the table
+    if !HAS_COURIER.load(Relaxed) || kernel::is_idle(word) {
+        return; // nobody waits in the table
     }
     loop {
         let free = |place: &&AtomicUsize| {
@@ -77,25 +144,43 @@ fn post(word: usize) {
     }
 }
 
-/// The courier's part: calls `wake` with each word.
-pub(super) fn take_posted(wake: impl Fn(usize)) {
+/// The courier's part: wakes these words in the table.
+pub(super) fn take_posted() {
     for place in &POSTED {
         // ORDERING(posted.2): Acquire, pairs with posted.1.
         let word = place.swap(0, Acquire);
         if word != 0 {
-            wake(word);
+            kernel::wake_all(word);
         }
     }
 }
 
-/// A guest has changed the word and woken it in the table: wakes outsiders, too.
-pub(super) fn wake_too(arguments: [usize; 6]) {
-    // ORDERING(outsider.2): pairs with outsider.1. The table's wake has passed a full fence, or a
-    // locked operation, since the guest's change of the word.
-    if WAITING.load(Relaxed) != 0 {
-        let [word, _, count, ..] = arguments;
-        let operation = libc::FUTEX_WAKE as usize | PRIVATE;
-        // SAFETY: only the word's address counts.
-        unsafe { make(libc::SYS_futex, [word, operation, count, 0, 0, 0]) };
+/// The caller has changed the word and made this call, which wakes, in the table, where it has
+/// found so many waiters: wakes outsiders, too. Returns how many.
+pub(super) fn wake_too(arguments: [usize; 6], woken: usize) -> usize {
+    let [word, operation, count, second_count, second, _] = arguments;
+    let (first_count, second) = match (operation & COMMAND) as i32 {
+        libc::FUTEX_WAKE_OP => (count, Some((second, second_count))),
+        // Those that the call would move do not look at the other word: they wake, and look again.
+        libc::FUTEX_REQUEUE | libc::FUTEX_CMP_REQUEUE => (EVERYONE, None),
+        _ => (count.saturating_sub(woken), None),
+    };
+    let mut total = 0;
+    for (word, count) in [Some((word, first_count)), second].into_iter().flatten() {
+        if count != 0 && is_waited_for(word) {
+            let operation = libc::FUTEX_WAKE as usize | PRIVATE;
+            // SAFETY: only the word's address counts.
+            let result = unsafe { make(libc::SYS_futex, [word, operation, count, 0, 0, 0]) };
+            total += usize::try_from(result).unwrap_or(0);
+        }
     }
+    total
+}
+
+fn is_waited_for(word: usize) -> bool {
+    // ORDERING(outsider.2): pairs with outsider.1. The table's wake has passed a full fence, or a
+    // locked operation, since the caller's change of the word.
+    count_of(WordCall::Wait, word).load(Relaxed) != 0
+        || LISTS.load(Relaxed) != 0
+        || HAS_UNCOUNTED.load(Relaxed)
 }

@@ -1,7 +1,7 @@
 //! The report at the end of the process, for `umcg run --stats`.
 
 use super::stats::KINDS;
-use super::{guest, run, tell};
+use super::{guest, run, tell, trace};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -22,8 +22,9 @@ pub(super) fn want() {
     IS_WANTED.store(true, Relaxed);
 }
 
-/// Prints the counts, if they are wanted. Called when the process ends, once.
+/// Prints the counts, if they are wanted, and ends the trace. Called when the process ends, once.
 pub(super) fn print() {
+    trace::flush();
     if !IS_WANTED.swap(false, Relaxed) {
         return;
     }

@@ -1,13 +1,13 @@
 //! The runtime of guests: begun when the first guest has to wait.
 
 use super::guest::{self, Guest};
-use super::{outsider, signal, state};
-use crate::futex::kernel;
+use super::{dump, homes, list, outsider, signal, state, tell, trace};
 use crate::io::driver::{DriverKind, place};
 use crate::rt::Runtime;
 use crate::rt::engine::guest as engine;
 use crate::rt::engine::runtime::RuntimeState;
-use crate::rt::scheduler::{Fifo, Priority, WorkStealing};
+use crate::rt::engine::turns;
+use crate::rt::scheduler::{Fifo, Priority};
 use crate::rt::wait::cut;
 use rustix::process::{Resource, getrlimit};
 use std::sync::OnceLock;
@@ -37,6 +37,8 @@ pub struct Settings {
     pub tick: Option<Duration>,
     /// Whether to print counts when the process ends.
     pub stats: bool,
+    /// The file that a trace is added to.
+    pub trace: Option<&'static str>,
 }
 
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
@@ -67,9 +69,15 @@ pub(super) fn prepare() {
 
 fn begin() -> Option<Runtime> {
     place::from(lowest_descriptor());
+    dump::prepare();
     let courier = std::thread::Builder::new().name("umcg-signals".to_owned());
     umcg_core::signal::without(|| courier.spawn(carry)).ok()?;
+    outsider::has_courier();
+    turns::keep_clock();
     let settings = SETTINGS.get().copied().unwrap_or_default();
+    if let Some(path) = settings.trace.filter(|path| !trace::begin(path)) {
+        tell(format_args!("run: cannot write the trace {path}"));
+    }
     let builder = Runtime::builder()
         .servers(settings.servers)
         .name("umcg-run")
@@ -77,7 +85,7 @@ fn begin() -> Option<Runtime> {
         .preemption(settings.tick)
         .on_stall(Duration::from_secs(1 << 30), |_| ());
     let builder = match settings.scheduler {
-        SchedulerKind::Steal => builder.scheduler(WorkStealing::new()),
+        SchedulerKind::Steal => builder.patrol(),
         SchedulerKind::Fifo => builder.scheduler(Fifo::new()),
         SchedulerKind::Priority => builder.scheduler(Priority::new()),
     };
@@ -99,14 +107,15 @@ fn lowest_descriptor() -> i32 {
 /// The courier's loop: sends workers home for which a signal waits there, and wakes words for
 /// outsiders.
 fn carry() {
+    dump::begin_courier();
+    signal::let_requests_through();
     loop {
         let called = raw::next_called();
-        outsider::take_posted(|word| {
-            kernel::wake_all(word);
-        });
-        let (Some(worker), Some(shared)) = (called, runtime()) else {
-            continue;
-        };
+        outsider::take_posted();
+        homes::finish_ended();
+        let Some(shared) = runtime() else { continue };
+        dump::serve(|| list::list(shared));
+        let Some(worker) = called else { continue };
         cut::cut(engine::task_of(worker));
         let runs = |server: &raw::Server| server.runs(worker);
         let servers = shared.servers.iter().filter_map(|server| server.server());

@@ -14,16 +14,18 @@
 //! Signals of our own: the tick's, SIGURG, and [`GO`], SIGSTKFLT. The program's action for them is
 //! noted and never carried out. SIGSETXID is left to the C library and `umcg_core`.
 
+use super::dump;
+use super::freed;
 use super::guest::{self, Guest};
 use super::memory::{self, FAULT, KernelData};
 use crate::rt::engine::guest as engine;
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::ptr::from_ref;
-use std::sync::atomic::Ordering::*;
+use std::sync::atomic::{AtomicUsize, Ordering::*};
 use umcg_core::context::lock::Lock;
 use umcg_core::raw::{carry_home, requeue};
-use umcg_core::signal::install;
+use umcg_core::signal::{install, take_pending};
 use umcg_core::{call, guarded};
 use umcg_intercept::{on_trap, step_in, step_out};
 
@@ -143,7 +145,7 @@ fn exchange(signal: c_int, new: Option<KernelAction>) -> (isize, KernelAction) {
     if is_always_ours(signal) {
         return (0, noted);
     }
-    let (result, kernels) = ask_kernel(signal, new.map(in_front));
+    let (result, kernels) = ask_kernel(signal, new.map(|new| in_front(signal, new)));
     if result != 0 {
         // SAFETY: as above.
         unsafe { action(signal).write(noted) };
@@ -163,7 +165,10 @@ fn is_always_ours(signal: c_int) -> bool {
 }
 
 /// The action that the kernel gets.
-fn in_front(new: KernelAction) -> KernelAction {
+fn in_front(signal: c_int, new: KernelAction) -> KernelAction {
+    if signal == libc::SIGQUIT && new.handler == libc::SIG_DFL {
+        return quit_action();
+    }
     if matches!(new.handler, libc::SIG_DFL | libc::SIG_IGN) {
         return new;
     }
@@ -173,6 +178,22 @@ fn in_front(new: KernelAction) -> KernelAction {
         ..new
     }
 }
+
+/// Ours for SIGQUIT where the program has no handler: it prints the list of threads before the
+/// process ends.
+fn quit_action() -> KernelAction {
+    KernelAction {
+        handler: ours(),
+        flags: (libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK | RESTORES) as u64,
+        restorer: RESTORER.load(Relaxed),
+        mask: 0,
+    }
+}
+
+/// SA_RESTORER: the action names the function that returns from handlers.
+const RESTORES: c_int = 0x0400_0000;
+/// The C library's function for that.
+static RESTORER: AtomicUsize = AtomicUsize::new(0);
 
 fn ask_kernel(signal: c_int, new: Option<KernelAction>) -> (isize, KernelAction) {
     let mut before = DEFAULT;
@@ -199,8 +220,15 @@ pub(super) fn take_over() {
             // SAFETY: ours is async-signal-safe, but for the program's own.
             let _ = unsafe { install(signal, front, libc::SA_ONSTACK | libc::SA_NODEFER, 0) };
         } else if !matches!(kernels.handler, libc::SIG_DFL | libc::SIG_IGN) {
-            ask_kernel(signal, Some(in_front(kernels)));
+            ask_kernel(signal, Some(in_front(signal, kernels)));
         }
+    }
+    let restorer = ask_kernel(libc::SIGSEGV, None).1.restorer;
+    RESTORER.store(restorer, Relaxed);
+    // SAFETY: in the table; the lock is held.
+    let quit = unsafe { action(libc::SIGQUIT).read() };
+    if quit.handler == libc::SIG_DFL {
+        ask_kernel(libc::SIGQUIT, Some(quit_action()));
     }
     guarded::load(ACTIONS.0.get().expose_provenance());
 }
@@ -225,6 +253,11 @@ extern "C-unwind" fn run(signal: c_int, information: *mut libc::siginfo_t, conte
     };
     // SAFETY: the kernel passes a context, whose signal set begins with the kernel's.
     let mask = unsafe { (&raw mut (*context.cast::<libc::ucontext_t>()).uc_sigmask).cast::<u64>() };
+    // SAFETY: as the kernel passed it.
+    if guest.is_inside() && unsafe { is_abort_inside(signal, information, context) } {
+        // SAFETY: likewise.
+        return unsafe { call_program(None, signal, information, context) };
+    }
     if guest.is_inside() && !is_fault(signal, information) {
         // SAFETY: as above.
         guest.note_closed(unsafe { mask.read() });
@@ -235,6 +268,9 @@ extern "C-unwind" fn run(signal: c_int, information: *mut libc::siginfo_t, conte
     // SAFETY: as the kernel passed it.
     if is_fault(signal, information) && unsafe { carry_home(context) } {
         return;
+    }
+    if signal == libc::SIGQUIT {
+        dump::quit();
     }
     // A handler that compares the interrupted pc with addresses of its own finds the site's.
     // SAFETY: as the kernel passed it.
@@ -247,12 +283,14 @@ extern "C-unwind" fn run(signal: c_int, information: *mut libc::siginfo_t, conte
     }
     guest.enter();
     engine::go_home();
-    if let Some(adopted) = guest::adopted() {
-        adopted.note_open();
+    guest.leave_closed();
+    // A signal that came in between has closed the guest, with the mask of a handler as its own.
+    // The kernel opens it now, by this frame's. From here on none closes.
+    guest.note_open();
+    if guest::adopted().is_some() {
         // SAFETY: as above. The kernel restores it now.
         unsafe { *mask |= only(GO) };
     }
-    guest.leave_closed();
 }
 
 /// A signal that servers cannot block, since it may be a fault, was sent to the process and came to
@@ -274,6 +312,31 @@ fn forward(signal: c_int) -> bool {
             [process, thread, signal as usize, 0, 0, 0],
         ) == 0
     }
+}
+
+/// Whether this is abort(3) of a flow that is inside: of the library itself, or of the C library's
+/// handler of SIGSETXID at a home. Kept for later, the signal would be passed over: abort ends the
+/// process by an instruction that is none, once the signal has not ended it.
+///
+/// # Safety
+/// Called by the handler, with its arguments.
+unsafe fn is_abort_inside(
+    signal: c_int,
+    information: *const libc::siginfo_t,
+    context: *mut c_void,
+) -> bool {
+    // SAFETY: the kernel passes a siginfo_t.
+    if signal != libc::SIGABRT || unsafe { (*information).si_code } != libc::SI_TKILL {
+        return false;
+    }
+    // Whether the flow is in a system call of the C library's, as it is if it has sent the signal.
+    // SAFETY: as the kernel passed it.
+    let Some(inside) = (unsafe { step_out(context) }) else {
+        return false;
+    };
+    // SAFETY: just stepped out of.
+    unsafe { step_in(context, inside) };
+    true
 }
 
 /// Whether an instruction caused the signal, which would only come again.
@@ -359,6 +422,31 @@ fn default_action(signal: c_int, information: *const libc::siginfo_t) {
     }
 }
 
+/// The guest's mask before a call that blocks all signals and does not ask for the mask: the C
+/// library makes it where a thread ends.
+pub(super) fn mask_at_end([how, new, old, bytes, ..]: [usize; 6]) -> Option<u64> {
+    let is_it = how as c_int == libc::SIG_BLOCK
+        && old == 0
+        && bytes == size_of::<u64>()
+        && memory::read::<u64>(new).is_some_and(|set| set | only(SIGSETXID) == u64::MAX);
+    is_it.then(mask)
+}
+
+/// The calling guest's mask.
+pub(super) fn mask() -> u64 {
+    match guest::adopted() {
+        Some(adopted) if adopted.is_closed() => adopted.mask(),
+        _ => change(libc::SIG_BLOCK, 0) & !only(GO),
+    }
+}
+
+/// The process ends with its last thread: its functions for that run with the mask that the thread
+/// had before it began to end.
+pub(super) fn open_for_exit(mask: u64) {
+    let go = guest::adopted().map_or(0, |_| only(GO));
+    change(libc::SIG_SETMASK, mask | go);
+}
+
 /// rt_sigprocmask(2) of a guest. None if the kernel is to do it. `frees` is set if signals may have
 /// waited for this: they are to be delivered before the call returns.
 pub(super) fn set_mask(arguments: [usize; 6], frees: &mut bool) -> Option<isize> {
@@ -374,11 +462,7 @@ pub(super) fn set_mask(arguments: [usize; 6], frees: &mut bool) -> Option<isize>
             None => return Some(FAULT),
         },
     };
-    let before = if adopted.is_closed() {
-        adopted.mask()
-    } else {
-        change(libc::SIG_BLOCK, 0) & !only(GO)
-    };
+    let before = mask();
     if let Some(new) = new {
         let next = match how as c_int {
             libc::SIG_BLOCK => before | new,
@@ -386,7 +470,9 @@ pub(super) fn set_mask(arguments: [usize; 6], frees: &mut bool) -> Option<isize>
             libc::SIG_SETMASK => new,
             _ => return Some(EINVAL),
         };
-        if adopted.is_closed() {
+        if adopted.is_away() && freed::may_free(adopted, before & !next, next) {
+            // No signal has waited for this.
+        } else if adopted.is_closed() {
             adopted.set_mask(next);
             *frees = before & !next != 0;
         } else {
@@ -423,6 +509,11 @@ pub(super) fn as_servers<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
+/// Lets the calling thread, the courier, get requests of other processes.
+pub(super) fn let_requests_through() {
+    change(libc::SIG_UNBLOCK, only(TICK));
+}
+
 /// Changes the kernel's mask, and returns the one before.
 pub(super) fn change(how: c_int, mask: u64) -> u64 {
     let mut before = 0u64;
@@ -455,17 +546,7 @@ pub(super) fn yield_go() {
     if guest::adopted().is_none() {
         return;
     }
-    let (signals, now) = (only(GO), [0u64; 2]);
-    let arguments = [
-        from_ref(&signals).expose_provenance(),
-        0,
-        from_ref(&now).expose_provenance(),
-        size_of::<u64>(),
-        0,
-        0,
-    ];
-    // SAFETY: takes our own signal, if one is pending. It does not wait.
-    while unsafe { call(libc::SYS_rt_sigtimedwait, arguments) } == GO as isize {}
+    while take_pending(only(GO), None) == GO as isize {}
     change(libc::SIG_UNBLOCK, only(GO));
 }
 

@@ -6,6 +6,7 @@
 use super::guest::{self, Guest};
 use super::memory::{self, FAULT};
 use super::stage::{CUT, DEADLINE, HANDLED, Stage, answered};
+use super::stand::LeaveReason;
 use super::state;
 use super::stats::CountKind;
 use crate::rt::time as clock;
@@ -56,20 +57,27 @@ fn nanoseconds(at: usize) -> Result<u64, isize> {
     }
 }
 
+/// When the sleep ends, in nanoseconds of CLOCK_MONOTONIC, or the call's error. None if the call is
+/// one for the kernel.
+pub(super) fn deadline(call: &Call) -> Option<Result<u64, isize>> {
+    let sleep = arguments(call)?;
+    Some(nanoseconds(sleep.time).map(|time| {
+        if sleep.is_absolute {
+            time
+        } else {
+            clock::now().saturating_add(time)
+        }
+    }))
+}
+
 pub(super) fn begin(guest: &'static Guest, call: &mut Call) -> Stage {
-    let Some(sleep) = arguments(call).filter(|_| guest::is_away()) else {
-        return Stage::Home;
-    };
-    let time = match nanoseconds(sleep.time) {
-        Ok(time) => time,
-        Err(error) => return answered(call, Some(error)),
-    };
-    let deadline = if sleep.is_absolute {
-        time
-    } else {
-        clock::now().saturating_add(time)
+    let deadline = match deadline(call).filter(|_| guest::is_away()) {
+        None => return Stage::Home,
+        Some(Ok(deadline)) => deadline,
+        Some(Err(error)) => return answered(call, Some(error)),
     };
     guest.counts.count(CountKind::Pause);
+    guest.stand.note(LeaveReason::Sleep, call);
     call.notes[HANDLED] = guest.handled.load(Relaxed) as usize;
     call.notes[CUT] = guest.cut.load(Relaxed) as usize;
     call.notes[DEADLINE] = deadline as usize;

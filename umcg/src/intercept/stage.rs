@@ -35,9 +35,11 @@ pub(super) enum Stage {
     Rested,
     /// As `Return`, at home and open: signals that have waited are delivered first.
     ReturnAtHome,
+    /// The mask is changed at home and open: signals that have come are delivered first.
+    Mask,
 }
 
-const STAGES: [Stage; 16] = [
+const STAGES: [Stage; 17] = [
     Stage::Return,
     Stage::Native,
     Stage::Home,
@@ -54,6 +56,7 @@ const STAGES: [Stage; 16] = [
     Stage::Rest,
     Stage::Rested,
     Stage::ReturnAtHome,
+    Stage::Mask,
 ];
 
 /// Indexes of notes.
@@ -83,7 +86,7 @@ impl Stage {
         use Stage::*;
         matches!(
             self,
-            ReturnAtHome | Home | Tail | Fork | Exec | Exit | Wait | Sleep | Map | Rest
+            ReturnAtHome | Home | Tail | Fork | Exec | Exit | Wait | Sleep | Map | Rest | Mask
         )
     }
 }

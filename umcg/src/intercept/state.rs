@@ -11,7 +11,10 @@ struct Area([u8; MOST]);
 
 /// Calls `f`, which may switch, and preserves the registers that the entry stub has not saved:
 /// control words, and the upper parts of vector registers.
-#[inline]
+///
+/// Not inlined: a caller would have the area on its stack all the time, and the hook calls itself
+/// while it is inside. A thread may have a stack of 16 KiB.
+#[inline(never)]
 pub(super) fn preserved<R>(f: impl FnOnce() -> R) -> R {
     let mut area = MaybeUninit::<Area>::uninit();
     let at = area.as_mut_ptr().cast::<u8>();

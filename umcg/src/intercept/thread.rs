@@ -4,14 +4,14 @@
 //! kernel thread that makes it.
 
 use super::guest::{self, Guest};
-use super::stage::Stage;
+use super::stage::{Stage, answered};
 use super::stats::CountKind;
-use super::{memory, report, run, signal};
+use super::{homes, memory, report, run, signal, state, words};
 use crate::rt::engine::guest as engine;
 use std::fs::DirEntry;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use umcg_core::context::lock::Lock;
-use umcg_core::{call, fork};
+use umcg_core::{call, fork, raw};
 use umcg_intercept::Call;
 
 const THREAD: u64 = libc::CLONE_THREAD as u64;
@@ -24,16 +24,19 @@ struct Clone {
     flags: u64,
     stack: u64,
     storage: u64,
+    /// The word of the child's id that the kernel clears at its end.
+    child_word: u64,
 }
 
 impl Clone {
     fn of(call: &Call) -> Option<Clone> {
-        let [first, second, .., fifth, _] = call.arguments;
+        let [first, second, _, fourth, fifth, _] = call.arguments;
         match call.number as libc::c_long {
             libc::SYS_clone => Some(Clone {
                 flags: first as u64,
                 stack: second as u64,
                 storage: fifth as u64,
+                child_word: fourth as u64,
             }),
             libc::SYS_clone3 => {
                 // flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls
@@ -42,17 +45,20 @@ impl Clone {
                     flags: arguments[0],
                     stack: arguments[5],
                     storage: arguments[7],
+                    child_word: arguments[2],
                 })
             }
             libc::SYS_vfork => Some(Clone {
                 flags: SHARES_MEMORY | libc::CLONE_VFORK as u64,
                 stack: 0,
                 storage: 0,
+                child_word: 0,
             }),
             libc::SYS_fork => Some(Clone {
                 flags: 0,
                 stack: 0,
                 storage: 0,
+                child_word: 0,
             }),
             _ => None,
         }
@@ -76,9 +82,13 @@ pub(super) fn returns_elsewhere(call: &Call) -> bool {
     }
 }
 
-pub(super) fn begin(_guest: &'static Guest, call: &Call) -> Stage {
+pub(super) fn begin(guest: &'static Guest, call: &mut Call) -> Stage {
     match call.number as libc::c_long {
-        libc::SYS_exit => Stage::Exit,
+        libc::SYS_exit => {
+            end_away(guest);
+            Stage::Exit
+        }
+        libc::SYS_clone3 if let_begin(guest, call) => Stage::Return,
         libc::SYS_exit_group => {
             report::print();
             Stage::Native
@@ -92,15 +102,36 @@ pub(super) fn begin(_guest: &'static Guest, call: &Call) -> Stage {
     }
 }
 
+/// Makes the thread at a home that is idle. False if the kernel is to make it.
+fn let_begin(guest: &'static Guest, call: &mut Call) -> bool {
+    let made = homes::make(guest, call);
+    made.is_some() && answered(call, made) == Stage::Return
+}
+
+/// Ends a guest that a server runs, unless it has to end at home.
+fn end_away(guest: &'static Guest) {
+    let ends_here = guest::is_away()
+        && !guest.has_signal()
+        && !HAS_MAIN_ENDED.load(Relaxed)
+        && !homes::ends_at_home(guest);
+    if ends_here && !homes::is_first(guest) {
+        homes::end(guest, false);
+    }
+}
+
 /// The guest is at home and open. The kernel makes its child next.
 pub(super) fn before_tail(guest: &'static Guest, call: &Call) {
     let Some(clone) = Clone::of(call) else { return };
     if clone.flags & THREAD != 0 {
         if clone.flags & SETS_STORAGE != 0 {
-            run::prepare();
+            prepare();
             guest.counts.count(CountKind::Thread);
+            let (child, storage) = (Guest::make(), clone.storage as usize);
+            let clears = clone.flags & libc::CLONE_CHILD_CLEARTID as u64 != 0;
+            let word = if clears { clone.child_word as usize } else { 0 };
+            homes::note_child(guest, child, storage, word);
             // SAFETY: the storage of a thread that does not run yet.
-            unsafe { Guest::make().begin_with(clone.storage as usize) };
+            unsafe { child.begin_with(storage) };
         }
     } else if clone.flags & SHARES_MEMORY != 0 {
         guest.begin_vfork();
@@ -125,20 +156,32 @@ pub(super) fn after_fork(in_child: bool) {
     }
 }
 
-/// The guest, at home and open, ends its thread next.
+/// The process's first thread has ended.
+static HAS_MAIN_ENDED: AtomicBool = AtomicBool::new(false);
+
+/// The guest, at home and open, ends its thread. Returns if the kernel is to end it next.
 pub(super) fn exit(guest: &'static Guest) {
-    static HAS_MAIN_ENDED: AtomicBool = AtomicBool::new(false);
     let (process, thread) = ids();
     if process == thread {
         HAS_MAIN_ENDED.store(true, Relaxed);
+        homes::close();
     }
     // The C library ends a process with its last thread, and counts ours as well.
     if HAS_MAIN_ENDED.load(Relaxed) && is_last(process) {
         guest.leave_closed();
+        signal::open_for_exit(guest.mask_before.load(Relaxed));
         // SAFETY: as the C library would do it.
         unsafe { libc::exit(0) };
     }
+    if process != thread {
+        let is_plain = guest::adopted().is_none();
+        if !is_plain || (homes::has_room(guest) && run::adopt(guest)) {
+            homes::end(guest, is_plain);
+        }
+    }
+    words::leave(guest);
     if let Some(adopted) = guest::adopted() {
+        raw::give_back_signals();
         // SAFETY: the calling worker, which is at home.
         unsafe { engine::end(adopted) };
     }
@@ -156,9 +199,42 @@ fn ids() -> (u32, u32) {
 /// Threads that are about to end, or have ended. Kept once the process's first one has ended.
 static ENDING: Lock<Vec<u32>> = Lock::new(Vec::new());
 
+/// The library's first threads. They may have begun so late that they have no names yet.
+static LIBRARY: Lock<Vec<u32>> = Lock::new(Vec::new());
+
+/// Begins the runtime, for the program's second thread, and notes which threads that has made: all
+/// but the caller.
+fn prepare() {
+    if run::is_begun() {
+        return;
+    }
+    run::prepare();
+    // SAFETY: the guest's own.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    let before = unsafe { errno.read() };
+    state::preserved(note_library);
+    // SAFETY: as above.
+    unsafe { errno.write(before) };
+}
+
+fn note_library() {
+    let (_, caller) = ids();
+    let Ok(threads) = std::fs::read_dir("/proc/self/task") else {
+        return;
+    };
+    let numbers = threads.flatten().filter_map(|thread| number(&thread));
+    LIBRARY.lock().extend(numbers.filter(|one| *one != caller));
+}
+
+/// The thread's id, by the name of its folder.
+fn number(thread: &DirEntry) -> Option<u32> {
+    thread.file_name().to_str()?.parse().ok()
+}
+
 /// Whether no other thread of the program is left: of those that end at once, the last one says so.
 /// The process's first thread, of this id, has ended or is the caller. Threads of the library's
-/// have names that begin so.
+/// are noted, or have names that begin so.
 fn is_last(process: u32) -> bool {
     const OURS: &[u8] = b"umcg-";
     let (_, caller) = ids();
@@ -168,13 +244,17 @@ fn is_last(process: u32) -> bool {
         return false;
     };
     let threads: Vec<_> = threads.flatten().collect();
-    let number = |thread: &DirEntry| thread.file_name().to_str()?.parse::<u32>().ok();
     let numbers: Vec<u32> = threads.iter().filter_map(number).collect();
+    let library = LIBRARY.lock();
     ending.retain(|thread| numbers.contains(thread));
-    threads.iter().all(|thread| {
+    !threads.iter().any(|thread| {
         let name = std::fs::read(thread.path().join("comm")).unwrap_or_default();
-        let has_ended =
-            |number: u32| number == process || number == caller || ending.contains(&number);
-        name.starts_with(OURS) || number(thread).is_none_or(has_ended)
+        let counts = |number: u32| {
+            number != process
+                && ![&ending, &library]
+                    .iter()
+                    .any(|list| list.contains(&number))
+        };
+        !name.starts_with(OURS) && number(thread).is_some_and(counts)
     })
 }

@@ -12,6 +12,7 @@ use super::stage::{DONE, Stage, answered};
 use super::stats::CountKind;
 use std::ptr::from_ref;
 use umcg_core::call as make;
+use umcg_core::signal::take_pending;
 use umcg_intercept::Call;
 
 const EAGAIN: isize = -(libc::EAGAIN as isize);
@@ -78,17 +79,7 @@ fn write(call: &mut Call) -> Option<isize> {
 
 /// The signal of a broken pipe came to the server's kernel thread, which blocks it.
 fn take_back_signal() {
-    let (signals, now) = (1u64 << (libc::SIGPIPE - 1), [0u64; 2]);
-    let arguments = [
-        from_ref(&signals).expose_provenance(),
-        0,
-        from_ref(&now).expose_provenance(),
-        size_of::<u64>(),
-        0,
-        0,
-    ];
-    // SAFETY: takes a signal of the kernel thread's own. It does not wait.
-    unsafe { make(libc::SYS_rt_sigtimedwait, arguments) };
+    take_pending(1 << (libc::SIGPIPE - 1), None);
 }
 
 /// Of a call whose third argument is a number of bytes behind the second, this result was had:
@@ -104,7 +95,11 @@ fn settle_part(call: &mut Call, result: isize) -> Option<isize> {
     None
 }
 
-fn receive(number: libc::c_long, mut arguments: [usize; 6], flags: usize) -> Option<isize> {
+pub(super) fn receive(
+    number: libc::c_long,
+    mut arguments: [usize; 6],
+    flags: usize,
+) -> Option<isize> {
     const WAIT_FOR_ALL: usize = libc::MSG_WAITALL as usize;
     const NO_WAIT: usize = libc::MSG_DONTWAIT as usize;
     let asked = arguments[flags];
@@ -132,7 +127,11 @@ fn send(call: &mut Call) -> Option<isize> {
 }
 
 /// Looks which descriptors are ready. The timeout is this argument.
-fn look(number: libc::c_long, mut arguments: [usize; 6], timeout: usize) -> Option<isize> {
+pub(super) fn look(
+    number: libc::c_long,
+    mut arguments: [usize; 6],
+    timeout: usize,
+) -> Option<isize> {
     const MASK: usize = 4;
     let asked = arguments[timeout] as i32;
     if number == libc::SYS_epoll_pwait && arguments[MASK] != 0 {

@@ -19,14 +19,17 @@ pub(crate) mod fd;
 #[doc(hidden)]
 pub mod ffi;
 pub(crate) mod operation;
+pub(crate) mod raw_fd;
 mod ready;
 pub(crate) mod wait;
 
 pub use driver::DriverKind;
 pub use ready::{Readiness, readable, writable};
 
-use std::io::{self, BufRead, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use operation::{reads, writes};
+use raw_fd::raw_fd;
+use std::io::{self, BufRead};
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// Standard input, without a buffer. Several readers share the data, each getting pieces of it.
 #[derive(Debug)]
@@ -64,17 +67,7 @@ pub fn stderr() -> Stderr {
     Stderr(())
 }
 
-impl Read for Stdin {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        operation::read(self.as_fd(), buffer, None)
-    }
-}
-
-impl Read for &Stdin {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        operation::read(self.as_fd(), buffer, None)
-    }
-}
+reads!(Stdin, &Stdin);
 
 impl AsFd for Stdin {
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -82,33 +75,11 @@ impl AsFd for Stdin {
     }
 }
 
-impl AsRawFd for Stdin {
-    fn as_raw_fd(&self) -> RawFd {
-        self.as_fd().as_raw_fd()
-    }
-}
+raw_fd!(Stdin: AsRawFd);
 
 macro_rules! output {
     ($type:ident, $fd:path) => {
-        impl Write for $type {
-            fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-                operation::write(self.as_fd(), buffer, None)
-            }
-
-            fn flush(&mut self) -> io::Result<()> {
-                Ok(())
-            }
-        }
-
-        impl Write for &$type {
-            fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-                operation::write(self.as_fd(), buffer, None)
-            }
-
-            fn flush(&mut self) -> io::Result<()> {
-                Ok(())
-            }
-        }
+        writes!($type, &$type);
 
         impl AsFd for $type {
             fn as_fd(&self) -> BorrowedFd<'_> {
@@ -116,11 +87,7 @@ macro_rules! output {
             }
         }
 
-        impl AsRawFd for $type {
-            fn as_raw_fd(&self) -> RawFd {
-                self.as_fd().as_raw_fd()
-            }
-        }
+        raw_fd!($type: AsRawFd);
     };
 }
 

@@ -163,3 +163,31 @@ fn own(fd: usize) -> OwnedFd {
     // SAFETY: it is the result of an OpenAt, which no other code has seen.
     unsafe { OwnedFd::from_raw_fd(fd as i32) }
 }
+
+/// Implements `Read` by [`read`], at the descriptor's own position.
+macro_rules! reads {
+    ($($type:ty),+) => {$(
+        impl std::io::Read for $type {
+            fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+                $crate::io::operation::read(self.as_fd(), buffer, None)
+            }
+        }
+    )+};
+}
+
+/// Implements `Write` by [`write`], at the descriptor's own position. Nothing is buffered.
+macro_rules! writes {
+    ($($type:ty),+) => {$(
+        impl std::io::Write for $type {
+            fn write(&mut self, buffer: &[u8]) -> std::io::Result<usize> {
+                $crate::io::operation::write(self.as_fd(), buffer, None)
+            }
+
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+    )+};
+}
+
+pub(crate) use {reads, writes};

@@ -220,11 +220,7 @@ macro_rules! descriptor {
             }
         }
 
-        impl std::os::fd::AsRawFd for $type {
-            fn as_raw_fd(&self) -> std::os::fd::RawFd {
-                std::os::fd::AsRawFd::as_raw_fd(&self.fd.as_fd())
-            }
-        }
+        crate::io::raw_fd::raw_fd!($type: AsRawFd, IntoRawFd, FromRawFd);
 
         impl From<std::os::fd::OwnedFd> for $type {
             /// The descriptor, and all duplicates of it, become non-blocking.
@@ -238,21 +234,6 @@ macro_rules! descriptor {
         impl From<$type> for std::os::fd::OwnedFd {
             fn from(socket: $type) -> Self {
                 socket.fd.into_inner()
-            }
-        }
-
-        impl std::os::fd::IntoRawFd for $type {
-            fn into_raw_fd(self) -> std::os::fd::RawFd {
-                std::os::fd::IntoRawFd::into_raw_fd(self.fd.into_inner())
-            }
-        }
-
-        impl std::os::fd::FromRawFd for $type {
-            unsafe fn from_raw_fd(fd: std::os::fd::RawFd) -> Self {
-                // SAFETY: passed on.
-                Self::from(unsafe {
-                    <std::os::fd::OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(fd)
-                })
             }
         }
 
@@ -272,8 +253,8 @@ macro_rules! descriptor {
     };
 }
 
-/// `Read` and `Write` for a stream and for a reference to it. The stream has the methods `receive`,
-/// `receive_vectored`, `send` and `send_vectored`.
+/// `Read` and `Write` for a stream and for a reference to it. The stream has a field `fd`, and the
+/// methods `receive` and `send`.
 macro_rules! stream {
     ($($type:ty),*) => {
         $(
@@ -287,7 +268,7 @@ macro_rules! stream {
                     &mut self,
                     buffers: &mut [std::io::IoSliceMut<'_>],
                 ) -> std::io::Result<usize> {
-                    self.receive_vectored(buffers)
+                    crate::net::socket::receive_vectored(&self.fd, buffers)
                 }
             }
 
@@ -301,7 +282,7 @@ macro_rules! stream {
                     &mut self,
                     buffers: &[std::io::IoSlice<'_>],
                 ) -> std::io::Result<usize> {
-                    self.send_vectored(buffers)
+                    crate::net::socket::send_vectored(&self.fd, buffers)
                 }
 
                 #[inline]

@@ -7,7 +7,7 @@ use crate::io::driver::source::Direction;
 use crate::io::fd::Fd;
 use crate::io::wait;
 use rustix::net::{AddressFamily, RecvFlags, SocketType, sockopt};
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io;
 use std::iter::FusedIterator;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -125,20 +125,12 @@ impl TcpStream {
         socket::receive_stream(&self.fd, buffer)
     }
 
-    fn receive_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        socket::receive_vectored(&self.fd, buffers)
-    }
-
     #[inline]
     fn send(&self, buffer: &[u8]) -> io::Result<usize> {
         let asked = buffer.len();
         self.fd.stream(Direction::Write, &"write", asked, |fd| {
             socket::try_send(fd, buffer)
         })
-    }
-
-    fn send_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
-        socket::send_vectored(&self.fd, buffers)
     }
 }
 

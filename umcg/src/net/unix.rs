@@ -6,7 +6,7 @@ use crate::io::driver::source::Direction;
 use crate::io::fd::Fd;
 use rustix::net::{AddressFamily, RecvFlags, SocketAddrAny, SocketAddrUnix, SocketType};
 use std::ffi::OsStr;
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io;
 use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
@@ -129,16 +129,8 @@ impl UnixStream {
         socket::receive(&self.fd, buffer, RecvFlags::empty())
     }
 
-    fn receive_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        socket::receive_vectored(&self.fd, buffers)
-    }
-
     fn send(&self, buffer: &[u8]) -> io::Result<usize> {
         socket::send(&self.fd, buffer)
-    }
-
-    fn send_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
-        socket::send_vectored(&self.fd, buffers)
     }
 }
 

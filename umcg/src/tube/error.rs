@@ -3,7 +3,6 @@
 
 use super::waiting::TransferError;
 use crate::error::texts;
-use std::error::Error;
 use std::fmt;
 
 /// The tube is closed; the message comes back. `SendError<()>` where there was none yet.
@@ -157,45 +156,6 @@ impl From<RecvError> for RecvTimeoutError {
     }
 }
 
-impl<T> fmt::Display for SendError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(CLOSED)
-    }
-}
-
-impl<T> fmt::Display for TrySendError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.is_full() { FULL } else { CLOSED })
-    }
-}
-
-impl<T> fmt::Display for SendTimeoutError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.is_timeout() { LATE } else { CLOSED })
-    }
-}
-
-impl fmt::Display for TryRecvError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if *self == TryRecvError::Empty {
-            EMPTY
-        } else {
-            DRAINED
-        })
-    }
-}
-
-impl fmt::Display for RecvTimeoutError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if *self == RecvTimeoutError::Timeout {
-            LATE
-        } else {
-            DRAINED
-        })
-    }
-}
-
-// The message is not printed, so that it need not be printable.
 impl<T> fmt::Debug for SendError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SendError(..)")
@@ -222,14 +182,27 @@ impl<T> fmt::Debug for SendTimeoutError<T> {
     }
 }
 
-impl<T> Error for SendError<T> {}
-impl<T> Error for TrySendError<T> {}
-impl<T> Error for SendTimeoutError<T> {}
-impl Error for TryRecvError {}
-impl Error for RecvTimeoutError {}
-
 texts! {
+    SendError<T> where T {
+        SendError(_) => CLOSED,
+    }
+    TrySendError<T> where T {
+        TrySendError::Full(_) => FULL,
+        TrySendError::Disconnected(_) => CLOSED,
+    }
+    SendTimeoutError<T> where T {
+        SendTimeoutError::Timeout(_) => LATE,
+        SendTimeoutError::Disconnected(_) => CLOSED,
+    }
     RecvError {
         RecvError => DRAINED,
+    }
+    TryRecvError {
+        TryRecvError::Empty => EMPTY,
+        TryRecvError::Disconnected => DRAINED,
+    }
+    RecvTimeoutError {
+        RecvTimeoutError::Timeout => LATE,
+        RecvTimeoutError::Disconnected => DRAINED,
     }
 }

@@ -161,6 +161,10 @@ impl Queue {
         *self.0.lock().unwrap() > 0
     }
 
+    pub(crate) fn nap(&self, _here: &Here) -> Option<Duration> {
+        None
+    }
+
     pub(crate) fn next(&self) -> Option<Runnable> {
         let mut count = self.0.lock().unwrap();
         *count = count.checked_sub(1)?;

@@ -76,6 +76,12 @@ impl Frame {
         arch::set_program_counter(&mut self.0, to);
     }
 
+    /// Whether a trap is to follow the next instruction. False if the architecture knows no such
+    /// trap.
+    pub(crate) fn set_single_step(&mut self, to: bool) -> bool {
+        arch::set_single_step(&mut self.0, to)
+    }
+
     pub(crate) fn stack_pointer(&self) -> usize {
         arch::stack_pointer(&self.0)
     }

@@ -19,6 +19,7 @@
 pub(crate) mod callers;
 mod frame;
 mod install;
+mod pending;
 mod program;
 mod runtimes;
 mod stack;
@@ -26,7 +27,9 @@ mod stack;
 pub(crate) use frame::Frame;
 pub(crate) use install::Action;
 pub use install::{HandlerFn, install};
-pub(crate) use program::Handler;
+pub use pending::take_pending;
+pub(crate) use pending::wait_for;
+pub use program::Handler;
 pub(crate) use stack::{enlarge as enlarge_stack, ensure as ensure_stack};
 
 use crate::base::call::call;

@@ -18,7 +18,8 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 
 /// A signal that we handle, and the program's action for it before.
-pub(crate) struct Handler {
+#[derive(Debug)]
+pub struct Handler {
     signal: c_int,
     before: UnsafeCell<MaybeUninit<Action>>,
     /// The program's handler was to be called once, and has been.
@@ -29,7 +30,8 @@ pub(crate) struct Handler {
 unsafe impl Sync for Handler {}
 
 impl Handler {
-    pub(crate) const fn new(signal: c_int) -> Handler {
+    /// For this signal; not installed yet.
+    pub const fn new(signal: c_int) -> Handler {
         Handler {
             signal,
             before: UnsafeCell::new(MaybeUninit::uninit()),
@@ -41,7 +43,16 @@ impl Handler {
     ///
     /// # Safety
     /// Called once; `function` is async-signal-safe.
-    pub(crate) unsafe fn install(&'static self, function: HandlerFn) {
+    pub unsafe fn install(&'static self, function: HandlerFn) {
+        // SAFETY: passed on.
+        unsafe { self.install_with(function, libc::SA_ONSTACK | libc::SA_NODEFER) };
+    }
+
+    /// Installs `function` with these flags of sigaction(2).
+    ///
+    /// # Safety
+    /// As [`install`](Handler::install).
+    pub unsafe fn install_with(&'static self, function: HandlerFn, flags: c_int) {
         // Ask for the old action first: a handler that runs at once finds it.
         // SAFETY: nothing else writes there.
         unsafe {
@@ -51,14 +62,7 @@ impl Handler {
         };
         // If this is refused, a fault ends the process, as without the handler.
         // SAFETY: passed on.
-        let _ = unsafe {
-            install(
-                self.signal,
-                function,
-                libc::SA_ONSTACK | libc::SA_NODEFER,
-                0,
-            )
-        };
+        let _ = unsafe { install(self.signal, function, flags, 0) };
     }
 
     /// Gives the signal its default action.
@@ -71,7 +75,7 @@ impl Handler {
     /// # Safety
     /// Called by the handler that was installed, with its arguments; the program's own may never
     /// return.
-    pub(crate) unsafe fn pass_on(&self, information: *mut libc::siginfo_t, context: *mut c_void) {
+    pub unsafe fn pass_on(&self, information: *mut libc::siginfo_t, context: *mut c_void) {
         // SAFETY: written by `install`.
         let before = unsafe { &*self.before.get().cast::<Action>() };
         // SAFETY: the kernel passes a siginfo_t.

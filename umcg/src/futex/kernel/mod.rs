@@ -149,6 +149,16 @@ pub fn wake_all(address: usize) -> usize {
     single::wake(address, i32::MAX, single::ALL)
 }
 
+/// Whether nobody waits for the word in the table, so that a waker has nothing to do there. The
+/// caller has changed the word before. False is only a guess.
+#[cfg_attr(
+    not(all(feature = "intercept", target_arch = "x86_64")),
+    allow(dead_code, reason = "for interception")
+)]
+pub(crate) fn is_idle(address: usize) -> bool {
+    super::table().is_idle(address)
+}
+
 /// Goes on with a wait that was cut, if no handler ran.
 ///
 /// # Safety

@@ -3,6 +3,7 @@
 use super::super::table;
 use super::super::table::{Requeued, Stand};
 use super::memory;
+use crate::rt::engine::server::ServerState;
 use crate::rt::time::now;
 use crate::rt::wait::{self, ClaimedList, Single};
 
@@ -85,6 +86,20 @@ pub(crate) fn wake(address: usize, count: i32, bits: u32) -> usize {
         return 0;
     }
     wait::undisturbed(|served| table().wake(address, at_least_one(count), bits, served))
+}
+
+/// Wakes all waiters of the word. Called in a step.
+#[cfg_attr(
+    not(all(feature = "intercept", target_arch = "x86_64")),
+    allow(dead_code, reason = "for guests")
+)]
+pub(crate) fn wake_in_step(address: usize, local: &ServerState) {
+    if table().is_idle(address) {
+        return;
+    }
+    let mut served = ClaimedList::new();
+    table().wake(address, usize::MAX, ALL, &mut served);
+    served.resume(Some(local));
 }
 
 /// Wakes up to `wake` waiters of the word `from`, and moves up to `others` more to `to`, if `from`

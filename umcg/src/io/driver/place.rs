@@ -48,7 +48,7 @@ pub(crate) fn ours() -> impl Iterator<Item = RawFd> {
 ///
 /// # Errors
 /// No descriptors left.
-pub(super) fn place(fd: OwnedFd) -> io::Result<OwnedFd> {
+pub(crate) fn place(fd: OwnedFd) -> io::Result<OwnedFd> {
     let lowest = LOWEST.load(Relaxed);
     if lowest == 0 {
         return Ok(fd);

@@ -40,7 +40,7 @@
 //! directions at once*: a Unix socket reports room to write after each message that its peer reads,
 //! so an echo would cost two reports.
 
-use super::{Driver, pool};
+use super::{Driver, pool, resume};
 use crate::io::wait::{self, Reason};
 use crate::rt::Handle;
 use crate::rt::spin::Spin;
@@ -240,6 +240,60 @@ impl Source {
                 Err(error)
             }
         }
+    }
+
+    /// As [`arm`](Source::arm), for a source that stands for whatever file the descriptor's number
+    /// names now: the driver is asked each time, since the file that it knows may be another one. A
+    /// direction that is ready is reported again.
+    pub(crate) fn arm_anew(
+        &'static self,
+        fd: BorrowedFd<'_>,
+        direction: Direction,
+        here: Driver,
+    ) -> io::Result<()> {
+        let mut registration = self.registration.lock();
+        here.check()?;
+        let wanted = self.state.load(Relaxed) & ARMED | direction.armed();
+        let flags = interest(wanted);
+        // Done before the kernel is asked: its report may come at once (S2). Waiters that were told
+        // of the direction, and have not looked yet, are told again.
+        self.state.fetch_and(!direction.ready(), Relaxed);
+        let result = match &*registration {
+            Some(driver) => match driver.modify(fd, self.key(), flags) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    driver.add(fd, self.key(), flags)
+                }
+                result => result,
+            },
+            None => here.add(fd, self.key(), flags),
+        };
+        match result {
+            Ok(()) => {
+                self.state.fetch_or(wanted, Relaxed);
+                registration.get_or_insert(here);
+                Ok(())
+            }
+            Err(error) => {
+                self.state.fetch_or(direction.ready(), Relaxed);
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes all waiters try again.
+    pub(crate) fn rouse(&self) {
+        let mut claimed = ClaimedList::new();
+        self.set(|state| (state | READY).wrapping_add(TICK));
+        self.call(Direction::Read, &mut wait::wake, &mut claimed);
+        self.call(Direction::Write, &mut wait::wake, &mut claimed);
+        resume(claimed);
+    }
+
+    /// Whether a party may wait.
+    pub(crate) fn may_have_waiters(&self) -> bool {
+        // ORDERING(ready.4): as in `call`.
+        let is_taken = |slot: &AtomicPtr<()>| !slot.load(SeqCst).is_null();
+        self.slots.iter().any(is_taken) || self.others.load(SeqCst) != 0
     }
 
     /// Waits until `direction` may be tried. The caller arms it before. False if `deadline` passes

@@ -84,6 +84,17 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Work stealing whose idle servers go on patrol: for programs whose threads are workers, and
+    /// mostly wake each other.
+    #[cfg_attr(
+        not(all(feature = "intercept", target_arch = "x86_64")),
+        allow(dead_code, reason = "for guests")
+    )]
+    pub(crate) fn patrol(mut self) -> Self {
+        self.scheduler = Chosen::Default(WorkStealing::with_patrol());
+        self
+    }
+
     /// Bytes of a worker's stack, rounded up to a power of two of at least 8 KiB (32 KiB with debug
     /// assertions); 256 KiB by default. Only pages that are touched take memory. If a stack
     /// overflows, the process ends with a message that names the worker.

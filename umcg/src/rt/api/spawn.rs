@@ -23,7 +23,10 @@ impl Builder<'_> {
     }
 
     /// Makes a worker that shares the thread-local storage of the server that runs it: the lightest
-    /// kind, and the fastest to switch to.
+    /// kind, and the fastest to switch to. If it blocks outside of
+    /// [`blocking`](crate::blocking) it keeps its server, also where other workers' blocking is
+    /// noticed (`intercept::notice_blocking`): suspended, it could hold a lock that the server
+    /// needs.
     ///
     /// # Errors
     /// [`SpawnError`].

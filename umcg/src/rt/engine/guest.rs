@@ -4,8 +4,10 @@
 //! its context stays, and the party that wakes it gives it to the scheduler. So it goes on with a
 //! server. [`go_home`] brings it back.
 
-use super::runtime::RuntimeState;
+use super::runtime::{self, RuntimeState};
 use super::server::{self, Running};
+use crate::rt::scheduler::Why;
+use crate::rt::task::runnable::Runnable;
 use crate::rt::task::{IS_FULL, IS_THREAD, IS_WORKER, Task, heap};
 use std::sync::atomic::Ordering::*;
 use umcg_core::raw::{self, Adopted};
@@ -101,4 +103,58 @@ pub(crate) fn runtime_at_home(adopted: Adopted) -> (&'static RuntimeState, &'sta
 /// The task of an adopted worker.
 pub(crate) fn task_of(worker: raw::Worker) -> &'static Task {
     Task::of(worker)
+}
+
+/// Leaves a word with the task, for the step of a worker that ends.
+#[cfg_attr(
+    not(all(feature = "intercept", target_arch = "x86_64")),
+    allow(dead_code, reason = "for guests")
+)]
+pub(crate) fn set_word(task: &Task, word: *mut ()) {
+    task.result.store(word.cast(), Relaxed);
+}
+
+/// The word that [`set_word`] has left.
+#[cfg_attr(
+    not(all(feature = "intercept", target_arch = "x86_64")),
+    allow(dead_code, reason = "for guests")
+)]
+pub(crate) fn word_of(task: &Task) -> *mut () {
+    task.result.load(Relaxed).cast()
+}
+
+/// The adopted worker has ended, away.
+#[cfg_attr(
+    not(all(feature = "intercept", target_arch = "x86_64")),
+    allow(dead_code, reason = "for guests")
+)]
+pub(crate) fn count_end(task: &'static Task) {
+    RuntimeState::of(task).count_end_outside();
+}
+
+/// Takes the descriptor of an adopted worker whose home is retired.
+#[cfg_attr(
+    not(all(feature = "intercept", target_arch = "x86_64")),
+    allow(dead_code, reason = "for guests")
+)]
+pub(crate) fn give_back(task: &'static Task) {
+    heap::give_back(task);
+}
+
+/// Makes a worker at a home that was taken, and gives it to the scheduler.
+///
+/// # Safety
+/// As [`raw::Worker::begin_again`]; the id is the task's.
+#[cfg_attr(
+    not(all(feature = "intercept", target_arch = "x86_64")),
+    allow(dead_code, reason = "for guests")
+)]
+pub(crate) unsafe fn begin_again(task: &'static Task, start: &raw::HomeStart) {
+    let shared = RuntimeState::of(task);
+    task.renew(shared.as_of(), IS_WORKER | IS_FULL | IS_THREAD);
+    shared.spawned_outside.fetch_add(1, Relaxed);
+    // SAFETY: passed on.
+    unsafe { task.worker().begin_again(start) };
+    // SAFETY: the caller had the right to run it.
+    runtime::ready(unsafe { Runnable::new(task) }, Why::Spawned);
 }

@@ -37,4 +37,5 @@ pub(crate) mod sleepers;
 pub(crate) mod stalls;
 pub(crate) mod threads;
 pub(crate) mod timers;
+pub(crate) mod turns;
 pub(crate) mod watch;

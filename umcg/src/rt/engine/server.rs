@@ -12,6 +12,7 @@
 
 use super::runtime::RuntimeState;
 use super::timers::Timers;
+use super::turns::{self, ServerTurn};
 use crate::rt::base::here::Here;
 use crate::rt::base::per_server::{Biased, Load};
 use crate::rt::base::rank::{self, Post};
@@ -358,12 +359,13 @@ impl Running {
         local.step.set(step);
         local.departed.set(Some(self.task()));
         let argument = self.local.cast_mut().cast();
+        let next = next.into_task().worker();
+        if turns::note(local.here.index(), ServerTurn::Switches(next)) {
+            local.hurry();
+        }
         // SAFETY: as in `leave`. The Runnable was the right to run the other worker; `take_step`
         // takes the right to run the caller.
-        unsafe {
-            self.running
-                .switch_with(next.into_task().worker(), take_step, argument)
-        };
+        unsafe { self.running.switch_with(next, take_step, argument) };
     }
 }
 
@@ -508,8 +510,10 @@ impl ServerState {
     #[inline(always)]
     pub(crate) fn run(&self, server: raw::Server, worker: Runnable) {
         let worker = worker.into_task().worker();
+        turns::begin(self.here.index(), worker);
         // SAFETY: this is the server's own flow, and the Runnable was the right to run the worker.
         let event = unsafe { server.run(worker) };
+        turns::end(self.here.index(), event);
         if self.shared().ranked {
             self.post.leave();
         }

@@ -28,6 +28,8 @@
 //!   words, and are woken by futex. For work, one of the others is woken, if there is any. The
 //!   driver's wake-up may go to another poller (the watch polls too). So the sleeper checks its
 //!   word once more at the point from which on it would receive a wake-up.
+//! - S5: a scheduler may ask for a *nap*: the server then looks again by itself, and the scheduler
+//!   relies on that. So a nap needs no fence: a worker that its last look misses is seen after it.
 
 use super::{deadlock, turns};
 use crate::rt::base::clock;
@@ -59,10 +61,13 @@ pub(crate) fn idle(local: &ServerState, server: raw::Server) {
     }
     let shared = local.shared();
     let index = local.here().index();
+    let nap = shared.scheduler.nap(local.here());
     let in_driver = !shared.sleepers.in_driver.swap(true, Relaxed);
     let how = if in_driver { IN_DRIVER } else { ON_FUTEX };
     shared.sleepers.fall_asleep(index, how);
-    if shared.servers.len() == 1 {
+    if nap.is_some() {
+        // It looks again soon, so nothing is lost that this look misses.
+    } else if shared.servers.len() == 1 {
         // ORDERING(outside-wake.2): SeqCst, pairs with outside-wake.1 and all-asleep.1: all other
         // threads are outside.
         fence(SeqCst);
@@ -70,7 +75,7 @@ pub(crate) fn idle(local: &ServerState, server: raw::Server) {
         asymmetric::heavy();
     }
     if !has_work(local) {
-        sleep(local, shared.sleepers.word(index), in_driver);
+        sleep(local, shared.sleepers.word(index), in_driver, nap);
     }
     if in_driver {
         shared.sleepers.in_driver.store(false, Relaxed);
@@ -86,10 +91,13 @@ pub(crate) fn idle(local: &ServerState, server: raw::Server) {
 }
 
 /// Sleeps where the server's word says: in the driver or on the word itself. Returns at the latest
-/// when a deadline is due.
-fn sleep(local: &ServerState, word: &AtomicU32, in_driver: bool) {
+/// when a deadline is due, or after the nap.
+fn sleep(local: &ServerState, word: &AtomicU32, in_driver: bool, nap: Option<Duration>) {
     let shared = local.shared();
     let mut until = local.timers().next();
+    if let Some(nap) = nap {
+        until = until.min(clock::after(nap));
+    }
     if deadlock::look(shared, local) {
         until = until.min(clock::now() + SOON);
     }

@@ -48,6 +48,32 @@ fn state(stat: &str) -> Option<char> {
     stat.rsplit(')').next()?.trim_start().chars().next()
 }
 
+#[cfg_attr(
+    not(all(feature = "intercept", target_arch = "x86_64")),
+    allow(dead_code, reason = "for interception")
+)]
+impl SystemCall {
+    /// Its number; -1 in a page fault. None if the kernel does not say.
+    pub(crate) fn number(&self) -> Option<i64> {
+        self.line.split_whitespace().next()?.parse().ok()
+    }
+
+    /// An argument, from 0.
+    pub(crate) fn argument(&self, index: usize) -> Option<usize> {
+        self.hexadecimal(1 + index)
+    }
+
+    /// Where the caller goes on, as the kernel says.
+    pub(crate) fn program_counter(&self) -> Option<usize> {
+        self.hexadecimal(self.line.split_whitespace().count().checked_sub(1)?)
+    }
+
+    fn hexadecimal(&self, index: usize) -> Option<usize> {
+        let word = self.line.split_whitespace().nth(index)?;
+        usize::from_str_radix(word.strip_prefix("0x")?, 16).ok()
+    }
+}
+
 impl SystemCall {
     /// The call's name without arguments.
     pub(crate) fn name(&self) -> String {

@@ -16,6 +16,7 @@ use super::{Scheduler, Wake, Why, WorkStealing};
 use crate::rt::base::here::Here;
 use crate::rt::task::runnable::Runnable;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 use umcg_core::raw;
 
 /// A runtime's scheduler.
@@ -144,6 +145,13 @@ impl Chosen {
         match self {
             Chosen::Default(scheduler) => scheduler.has_work(here),
             Chosen::Other(other) => other.call("has_work", |scheduler| scheduler.has_work(here)),
+        }
+    }
+
+    pub(crate) fn nap(&self, here: &Here) -> Option<Duration> {
+        match self {
+            Chosen::Default(scheduler) => scheduler.nap(here),
+            Chosen::Other(other) => other.call("nap", |scheduler| scheduler.nap(here)),
         }
     }
 

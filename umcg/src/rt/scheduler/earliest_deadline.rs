@@ -3,9 +3,7 @@
 //! Source: Liu, Layland, "Scheduling algorithms for multiprogramming in a hard-real-time
 //! environment", 1973.
 
-use super::shared::{EMPTY, Ordered, RunQueue};
-use super::{Scheduler, Wake, Why};
-use crate::rt::base::here::Here;
+use super::shared::{EMPTY, Ordered, RunQueue, ordered};
 use crate::rt::task::runnable::Runnable;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -86,32 +84,4 @@ impl EarliestDeadline {
     }
 }
 
-impl Scheduler for EarliestDeadline {
-    fn start(&mut self, servers: usize) {
-        self.0.start(servers);
-    }
-
-    fn ready(&self, worker: Runnable, _why: Why, _here: Option<&Here>) -> Wake {
-        self.0.ready(worker)
-    }
-
-    fn next(&self, here: &Here) -> Option<Runnable> {
-        self.0.next(here)
-    }
-
-    fn has_work(&self, here: &Here) -> bool {
-        self.0.has_work(here)
-    }
-
-    fn is_ranked(&self) -> bool {
-        true
-    }
-
-    fn rank(&self, worker: &Runnable) -> u64 {
-        rank_of(worker)
-    }
-
-    fn most_urgent(&self, server: Option<usize>) -> u64 {
-        self.0.most_urgent(server)
-    }
-}
+ordered!(EarliestDeadline, rank_of);

@@ -1,9 +1,7 @@
 //! First in, first out: one queue for all servers.
 
-use super::shared::Ordered;
-use super::{Scheduler, Wake, Why};
-use crate::rt::base::here::Here;
-use crate::rt::task::runnable::{Queue, Runnable};
+use super::shared::{Ordered, ordered};
+use crate::rt::task::runnable::Queue;
 
 /// Workers run in the order in which they became ready, on any server. It is a lock around one
 /// queue: fair and simple. The more servers there are, the slower it is compared with
@@ -18,20 +16,4 @@ impl Fifo {
     }
 }
 
-impl Scheduler for Fifo {
-    fn start(&mut self, servers: usize) {
-        self.0.start(servers);
-    }
-
-    fn ready(&self, worker: Runnable, _why: Why, _here: Option<&Here>) -> Wake {
-        self.0.ready(worker)
-    }
-
-    fn next(&self, here: &Here) -> Option<Runnable> {
-        self.0.next(here)
-    }
-
-    fn has_work(&self, here: &Here) -> bool {
-        self.0.has_work(here)
-    }
-}
+ordered!(Fifo);

@@ -8,6 +8,7 @@
 mod chosen;
 mod earliest_deadline;
 mod fifo;
+mod patrol;
 mod priority;
 mod shared;
 mod weighted;
@@ -22,6 +23,7 @@ pub use work_stealing::WorkStealing;
 
 use crate::rt::base::here::Here;
 use crate::rt::task::runnable::Runnable;
+use std::time::Duration;
 
 /// Why a worker is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +85,13 @@ pub trait Scheduler: Send + Sync + 'static {
     /// goes to sleep, after it has announced that. So every worker that `ready` was given before is
     /// seen.
     fn has_work(&self, here: &Here) -> bool;
+
+    /// How long the calling server, which found no worker and is about to sleep, may sleep at most
+    /// before it asks for one again. None for as long as nobody wakes it. A scheduler that answers
+    /// with a time may have told [`Scheduler::ready`] to wake nobody.
+    fn nap(&self, _here: &Here) -> Option<Duration> {
+        None
+    }
 
     /// Whether the last worker that was made or woken on a server runs there next, before all
     /// others, without asking the scheduler. The data that it shares with the worker that woke it

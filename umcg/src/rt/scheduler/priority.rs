@@ -1,8 +1,6 @@
 //! Strict priorities: a queue for each, and the most urgent worker that is ready runs next.
 
-use super::shared::{EMPTY, Ordered, RunQueue};
-use super::{Scheduler, Wake, Why};
-use crate::rt::base::here::Here;
+use super::shared::{EMPTY, Ordered, RunQueue, ordered};
 use crate::rt::task::runnable::{Queue, Runnable};
 
 const PRIORITIES: usize = 256;
@@ -73,32 +71,6 @@ impl Priority {
     }
 }
 
-impl Scheduler for Priority {
-    fn start(&mut self, servers: usize) {
-        self.0.start(servers);
-    }
-
-    fn ready(&self, worker: Runnable, _why: Why, _here: Option<&Here>) -> Wake {
-        self.0.ready(worker)
-    }
-
-    fn next(&self, here: &Here) -> Option<Runnable> {
-        self.0.next(here)
-    }
-
-    fn has_work(&self, here: &Here) -> bool {
-        self.0.has_work(here)
-    }
-
-    fn is_ranked(&self) -> bool {
-        true
-    }
-
-    fn rank(&self, worker: &Runnable) -> u64 {
-        rank_of(usize::from(worker.priority()))
-    }
-
-    fn most_urgent(&self, server: Option<usize>) -> u64 {
-        self.0.most_urgent(server)
-    }
-}
+ordered!(Priority, |worker: &Runnable| rank_of(usize::from(
+    worker.priority()
+)));

@@ -227,3 +227,51 @@ impl<Q: RunQueue> Ordered<Q> {
             .first()
     }
 }
+
+/// Implements [`Scheduler`](super::Scheduler) for a type around [`Ordered`]; with a function that
+/// gives a worker's rank if workers have ranks.
+macro_rules! ordered {
+    ($scheduler:ty $(, $rank_of:expr)?) => {
+        impl $crate::rt::scheduler::Scheduler for $scheduler {
+            fn start(&mut self, servers: usize) {
+                self.0.start(servers);
+            }
+
+            fn ready(
+                &self,
+                worker: $crate::rt::task::runnable::Runnable,
+                _why: $crate::rt::scheduler::Why,
+                _here: Option<&$crate::rt::base::here::Here>,
+            ) -> $crate::rt::scheduler::Wake {
+                self.0.ready(worker)
+            }
+
+            fn next(
+                &self,
+                here: &$crate::rt::base::here::Here,
+            ) -> Option<$crate::rt::task::runnable::Runnable> {
+                self.0.next(here)
+            }
+
+            fn has_work(&self, here: &$crate::rt::base::here::Here) -> bool {
+                self.0.has_work(here)
+            }
+
+            $(
+                fn is_ranked(&self) -> bool {
+                    true
+                }
+
+                fn rank(&self, worker: &$crate::rt::task::runnable::Runnable) -> u64 {
+                    $rank_of(worker)
+                }
+
+                fn most_urgent(&self, server: Option<usize>) -> u64 {
+                    self.0.most_urgent(server)
+                }
+            )?
+        }
+    };
+}
+
+pub(super) use ordered;

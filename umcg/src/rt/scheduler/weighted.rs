@@ -5,9 +5,7 @@
 //! with each turn. The class with workers that has the least pass is next. A class that had no
 //! workers and gets some begins at the pass of the others: it cannot save up turns.
 
-use super::shared::{EMPTY, Ordered, RunQueue};
-use super::{Scheduler, Wake, Why};
-use crate::rt::base::here::Here;
+use super::shared::{EMPTY, Ordered, RunQueue, ordered};
 use crate::rt::task::runnable::{Queue, Runnable};
 
 /// The advance of a class of weight 1 in a turn.
@@ -95,20 +93,4 @@ impl RunQueue for Classes {
     }
 }
 
-impl Scheduler for Weighted {
-    fn start(&mut self, servers: usize) {
-        self.0.start(servers);
-    }
-
-    fn ready(&self, worker: Runnable, _why: Why, _here: Option<&Here>) -> Wake {
-        self.0.ready(worker)
-    }
-
-    fn next(&self, here: &Here) -> Option<Runnable> {
-        self.0.next(here)
-    }
-
-    fn has_work(&self, here: &Here) -> bool {
-        self.0.has_work(here)
-    }
-}
+ordered!(Weighted);

@@ -26,6 +26,7 @@
 //! A server touches its own part without a locked operation. A thief pays for both with a system
 //! call ([`PerServer`]).
 
+use super::patrol::Patrol;
 use super::shared::{Bound, SharedQueue};
 use super::{Scheduler, Wake, Why};
 use crate::rt::base::here::Here;
@@ -109,12 +110,26 @@ pub struct WorkStealing {
     /// Where the next thief looks first.
     rotation: AtomicUsize,
     bound: Bound,
+    /// If idle servers go on patrol, in place of being woken for each worker.
+    patrol: Option<Patrol>,
 }
 
 impl WorkStealing {
     /// A scheduler without workers.
     pub fn new() -> WorkStealing {
         WorkStealing::default()
+    }
+
+    /// One whose idle servers go on patrol.
+    #[cfg_attr(
+        not(all(feature = "intercept", target_arch = "x86_64")),
+        allow(dead_code, reason = "for guests")
+    )]
+    pub(crate) fn with_patrol() -> WorkStealing {
+        WorkStealing {
+            patrol: Some(Patrol::default()),
+            ..WorkStealing::default()
+        }
     }
 
     #[inline(always)]
@@ -157,6 +172,9 @@ impl WorkStealing {
                 return self.keep(here, share);
             }
         }
+        if let Some(patrol) = &self.patrol {
+            return self.steal_on_patrol(here, patrol);
+        }
         let servers = self.own().servers();
         let start = self.rotation.fetch_add(1, Relaxed);
         for index in (0..servers)
@@ -183,6 +201,20 @@ impl WorkStealing {
         None
     }
 
+    /// Takes half of the workers of the server that has the most, if that pays.
+    fn steal_on_patrol(&self, here: &Here, patrol: &Patrol) -> Option<Runnable> {
+        let others = (0..self.own().servers()).filter(|index| *index != here.index());
+        let (load, victim) = others
+            .map(|index| (self.own().hint(index), index))
+            .max()
+            .filter(|(load, _)| *load > 0)?;
+        if !patrol.is_worthwhile(here, victim, load) {
+            return None;
+        }
+        let loot = self.own().try_other(victim, LocalQueues::loot)?;
+        self.keep(here, loot)
+    }
+
     /// Waits briefly for more to steal from a server that makes workers one by one.
     fn wait_until_worthwhile(&self, here: &Here, index: usize) {
         let looks = self.own().own(here, |own| own.looks);
@@ -206,6 +238,9 @@ impl Scheduler for WorkStealing {
     fn start(&mut self, servers: usize) {
         self.own = Some(PerServer::new(servers, |_| LocalQueues::default()));
         self.bound.start(servers, Queue::new);
+        if let Some(patrol) = &mut self.patrol {
+            patrol.start(servers);
+        }
     }
 
     #[inline(always)]
@@ -226,7 +261,15 @@ impl Scheduler for WorkStealing {
             why == Why::Yielded && own.load() == 1
         });
         // A worker that yielded when there is no other comes back at once.
-        if is_alone { Wake::Nobody } else { Wake::One }
+        let is_seen = || {
+            let patrol = self.patrol.as_ref();
+            why != Why::Spawned && patrol.is_some_and(Patrol::will_look)
+        };
+        if is_alone || is_seen() {
+            Wake::Nobody
+        } else {
+            Wake::One
+        }
     }
 
     #[inline(always)]
@@ -242,13 +285,28 @@ impl Scheduler for WorkStealing {
         if looks_around {
             return self.rarely_served(here);
         }
-        next.or_else(|| self.look_elsewhere(here))
+        let next = next.or_else(|| self.look_elsewhere(here));
+        if let (Some(patrol), Some(_)) = (&self.patrol, &next) {
+            patrol.note_served(here);
+        }
+        next
     }
 
     fn has_work(&self, here: &Here) -> bool {
+        let counts = |index: &usize| match &self.patrol {
+            // It looks again by itself.
+            Some(patrol) if patrol.is_on_patrol(here) => *index == here.index(),
+            _ => true,
+        };
         !self.outside.is_empty()
             || !self.bound.of(here.index()).is_empty()
-            || (0..self.own().servers()).any(|index| self.own().hint(index) > 0)
+            || (0..self.own().servers())
+                .filter(counts)
+                .any(|index| self.own().hint(index) > 0)
+    }
+
+    fn nap(&self, here: &Here) -> Option<Duration> {
+        self.patrol.as_ref()?.nap(here)
     }
 
     fn look_around(&self, here: &Here) {

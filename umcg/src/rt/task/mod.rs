@@ -15,7 +15,7 @@
 //! - `reason`, `scope`, `result`, `locals`, `depth`: the worker; its maker before it is ready;
 //!   after it has ended, the holder of the right to run it.
 //! - `cancel`, `waits_at`: see `cancel`. `waiter`, `departed`, `asleep`, `interrupted`: see `wait`.
-//! - `patience`: the thread.
+//! - `patience`: the thread. `since`: the server that the worker has left, before the step.
 
 pub(crate) mod handle;
 pub(crate) mod heap;
@@ -94,6 +94,8 @@ pub(crate) struct Task {
     pub(crate) is_cut: AtomicBool,
     /// For a thread: how long it spins before it sleeps. See `wait`.
     pub(crate) patience: AtomicU32,
+    /// For a guest: when it left its server, if the server's loop has seen that.
+    pub(crate) since: AtomicU64,
 }
 
 const _: () = assert!(size_of::<Task>() <= raw::UPPER_BYTES && align_of::<Task>() <= 64);
@@ -159,6 +161,7 @@ impl Task {
             interrupted: AtomicBool::new(false),
             is_cut: AtomicBool::new(false),
             patience: AtomicU32::new(0),
+            since: AtomicU64::new(0),
         }
     }
 

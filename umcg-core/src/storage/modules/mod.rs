@@ -9,53 +9,21 @@
 //! Not reset: the storage of libc and of the dynamic linker, and the words of
 //! [`umcg_context::local`], which say whose storage it is.
 
-use super::{Header, Stamp};
-use crate::identity::with_thread_pointer;
-use crate::os::signal::set_mask;
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+mod loader;
+mod step;
+mod survey;
+
+pub(super) use survey::on_storage;
+
+use super::Header;
+use loader::{LinkMap, each_library, holds, last, name_of, owned, pinned, stamp_now};
+use std::ffi::CString;
 use std::ptr::{NonNull, null, null_mut};
-use std::sync::atomic::{AtomicPtr, Ordering::*};
-use umcg_context::local::{self, Hold};
+use std::sync::atomic::Ordering::*;
+use step::{ResetStep, steps};
+use survey::{Module, Survey, module};
+use umcg_context::local;
 use umcg_context::lock::HoldLock;
-
-/// Libraries with thread-local storage that one survey has room for.
-const ROOM: usize = 512;
-
-/// The public part of the loader's `struct link_map`.
-#[repr(C)]
-struct LinkMap {
-    address: usize,
-    name: *const c_char,
-    dynamic: *const c_void,
-    next: AtomicPtr<LinkMap>,
-    previous: *const LinkMap,
-}
-
-/// The thread-local storage of a library.
-#[derive(Clone, Copy)]
-struct Module {
-    /// Where the library is loaded.
-    address: usize,
-    image: *const u8,
-    image_bytes: usize,
-    bytes: usize,
-    /// The address in the storage of the asking thread; null while it has none.
-    data: *mut u8,
-}
-
-/// One step of a reset, for a part of a block.
-#[derive(Debug)]
-enum ResetStep {
-    Copy {
-        to: isize,
-        from: *const u8,
-        bytes: usize,
-    },
-    Zero {
-        at: isize,
-        bytes: usize,
-    },
-}
 
 /// How the blocks of this process are reset.
 #[derive(Debug)]
@@ -66,138 +34,6 @@ pub(super) struct ResetPlan {
     /// Where libc and the dynamic linker are loaded.
     skip: [usize; 2],
     survey: Survey,
-}
-
-/// The loaded libraries, and where their storage is in each block.
-#[derive(Debug)]
-struct Survey {
-    stamp: Stamp,
-    /// For each library with static storage: where it is loaded, and the offset of its storage from
-    /// the thread pointer.
-    statics: Vec<(usize, isize)>,
-    modules: Vec<Module>,
-    complete: bool,
-}
-
-impl std::fmt::Debug for Module {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Module({:#x}, {} bytes)", self.address, self.bytes)
-    }
-}
-
-/// Calls `f` for each loaded library, under the loader's lock, until it returns false.
-fn each_library<F: FnMut(&libc::dl_phdr_info) -> bool>(mut f: F) {
-    let _hold = Hold::begin(); // a worker preempted with the lock would block the next one here
-    unsafe extern "C" fn call<F: FnMut(&libc::dl_phdr_info) -> bool>(
-        info: *mut libc::dl_phdr_info,
-        _size: usize,
-        f: *mut c_void,
-    ) -> c_int {
-        // SAFETY: `f` is the closure that was passed in.
-        let f = unsafe { &mut *f.cast::<F>() };
-        // SAFETY: the loader passes a valid entry.
-        c_int::from(!f(unsafe { &*info }))
-    }
-    // SAFETY: the callback fits, and the closure outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(call::<F>), (&raw mut f).cast()) };
-}
-
-/// Which libraries are loaded now.
-fn stamp_now() -> Stamp {
-    let mut stamp = (0, 0);
-    each_library(|info| {
-        stamp = (info.dlpi_adds, info.dlpi_subs);
-        false
-    });
-    stamp
-}
-
-fn headers(info: &libc::dl_phdr_info) -> &[libc::Elf64_Phdr] {
-    if info.dlpi_phdr.is_null() {
-        return &[];
-    }
-    // SAFETY: the loader gives the place and number of the program headers.
-    unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) }
-}
-
-/// The thread-local storage of a library, if it has any.
-fn module(info: &libc::dl_phdr_info) -> Option<Module> {
-    let header = headers(info)
-        .iter()
-        .find(|header| header.p_type == libc::PT_TLS && header.p_memsz > 0)?;
-    let address = info.dlpi_addr as usize;
-    Some(Module {
-        address,
-        image: std::ptr::with_exposed_provenance(address.wrapping_add(header.p_vaddr as usize)),
-        image_bytes: header.p_filesz as usize,
-        bytes: header.p_memsz as usize,
-        data: info.dlpi_tls_data.cast(),
-    })
-}
-
-/// Whether the library holds this address.
-fn holds(info: &libc::dl_phdr_info, address: usize) -> bool {
-    let offset = address.wrapping_sub(info.dlpi_addr as usize);
-    let within = |header: &libc::Elf64_Phdr| {
-        offset.wrapping_sub(header.p_vaddr as usize) < header.p_memsz as usize
-    };
-    headers(info)
-        .iter()
-        .any(|header| header.p_type == libc::PT_LOAD && within(header))
-}
-
-/// Calls `f` while the thread pointer is `tp`. `f` uses nothing that a fresh block does not have.
-///
-/// # Safety
-/// `tp` is that of a block that is not in use.
-pub(super) unsafe fn on_storage(tp: usize, f: &mut dyn FnMut()) {
-    let mask = set_mask(u64::MAX); // a handler would run with the wrong storage
-    // SAFETY: the block is ours, and the caller has checked that the thread pointer can be written.
-    unsafe { with_thread_pointer(tp, f) };
-    set_mask(mask);
-}
-
-impl Survey {
-    /// Surveys the storage at `tp`, fresh from glibc.
-    ///
-    /// # Safety
-    /// As [`on_storage`].
-    unsafe fn take(tp: usize, skip: [usize; 2]) -> Survey {
-        let (mut modules, mut complete, mut stamp) = (Vec::with_capacity(ROOM), true, (0, 0));
-        let mut look = || {
-            each_library(|info| {
-                stamp = (info.dlpi_adds, info.dlpi_subs);
-                if let Some(module) = module(info).filter(|module| !skip.contains(&module.address))
-                {
-                    complete &= modules.len() < ROOM;
-                    if complete {
-                        // within its capacity: malloc is not called with this storage
-                        modules.push(module);
-                    }
-                }
-                true
-            });
-        };
-        // SAFETY: passed on.
-        unsafe { on_storage(tp, &mut look) };
-        let place = |module: &Module| {
-            (
-                module.address,
-                (module.data.addr().wrapping_sub(tp)) as isize,
-            )
-        };
-        let statics = modules
-            .iter()
-            .filter(|module| !module.data.is_null())
-            .map(place)
-            .collect();
-        Survey {
-            stamp,
-            statics,
-            modules,
-            complete,
-        }
-    }
 }
 
 impl ResetPlan {
@@ -394,105 +230,10 @@ pub(super) trait Scratch {
 /// The last survey that was needed after the probe's.
 static LATE: HoldLock<Option<Survey>> = HoldLock::new(None);
 
-// SAFETY: the pointers to images and storage are used by value only, or followed under the loader's
-// lock.
-unsafe impl Send for Survey {}
 // SAFETY: a plan is written before it is shared, and its pointers point into pinned libraries.
 unsafe impl Send for ResetPlan {}
 // SAFETY: as above.
 unsafe impl Sync for ResetPlan {}
-
-/// The steps that reset the storage of a library: its image, then zeros, without our own words.
-fn steps(module: &Module, tp: usize) -> impl Iterator<Item = ResetStep> + use<> {
-    let start = module.data.addr().wrapping_sub(tp) as isize;
-    let (middle, end) = (
-        start + module.image_bytes as isize,
-        start + module.bytes as isize,
-    );
-    let (words, words_end) = (local::offset(), local::offset() + local::BYTES as isize);
-    let image = module.image;
-    let around = move |from: isize, to: isize| [(from, to.min(words)), (from.max(words_end), to)];
-    let parts = move |from: isize, to: isize| {
-        let overlaps = words < to && from < words_end;
-        around(from, to)
-            .into_iter()
-            .skip(usize::from(!overlaps))
-            .map(move |part| if overlaps { part } else { (from, to) })
-    };
-    let copies = parts(start, middle)
-        .filter(|(from, to)| from < to)
-        .map(move |(from, to)| ResetStep::Copy {
-            to: from,
-            from: image.wrapping_offset(from - start),
-            bytes: (to - from) as usize,
-        });
-    let zeros = parts(middle, end).filter(|(from, to)| from < to);
-    copies.chain(zeros.map(|(from, to)| ResetStep::Zero {
-        at: from,
-        bytes: (to - from) as usize,
-    }))
-}
-
-impl ResetStep {
-    /// # Safety
-    /// The step stays within the storage that `tp` names, and the image is there.
-    #[inline(always)]
-    unsafe fn perform(&self, tp: usize) {
-        let place =
-            |at: isize| std::ptr::with_exposed_provenance_mut::<u8>(tp.wrapping_add_signed(at));
-        match *self {
-            // SAFETY: passed on; an image and a storage do not overlap.
-            ResetStep::Copy { to, from, bytes } => unsafe {
-                place(to).copy_from_nonoverlapping(from, bytes)
-            },
-            // SAFETY: passed on.
-            ResetStep::Zero { at, bytes } => unsafe { place(at).write_bytes(0, bytes) },
-        }
-    }
-}
-
-fn last(mut map: *const LinkMap) -> *const LinkMap {
-    loop {
-        // SAFETY: an entry of the loader's list, whose lock is held.
-        match unsafe { (*map).next.load(Relaxed) } {
-            next if next.is_null() => return map,
-            next => map = next,
-        }
-    }
-}
-
-fn name_of(map: *const LinkMap) -> CString {
-    // SAFETY: an entry of the loader's list, whose lock is held.
-    let name = unsafe { (*map).name };
-    if name.is_null() {
-        CString::default()
-    } else {
-        // SAFETY: the loader's name of it.
-        unsafe { owned(name) }
-    }
-}
-
-/// # Safety
-/// A C string.
-unsafe fn owned(name: *const c_char) -> CString {
-    // SAFETY: passed on.
-    unsafe { CStr::from_ptr(name) }.to_owned()
-}
-
-/// Makes sure that a library is never unloaded.
-fn pinned(name: &CStr) -> bool {
-    if name.is_empty() || name.to_bytes().starts_with(b"linux-vdso") {
-        return true; // the program itself, and the kernel's own object
-    }
-    // SAFETY: a C string; a library that is not loaded is not loaded by this.
-    !unsafe {
-        libc::dlopen(
-            name.as_ptr(),
-            libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE,
-        )
-    }
-    .is_null()
-}
 
 pub(super) fn before_fork() {
     LATE.take();

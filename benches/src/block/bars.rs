@@ -1,0 +1,131 @@
+//! What is asked of ours: a column that says which figure a row is to reach, and whether it has.
+//!
+//! Times are CPU time, which others on the machine disturb little.
+
+use super::{UMCG, UMCG_NET, UMCG_OFF};
+use crate::harness::{Report, Row, number};
+
+struct Bar {
+    what: &'static str,
+    metric: &'static str,
+    limit: Limit,
+}
+
+enum Limit {
+    /// At most so many times that of the case.
+    Times(f64, &'static str),
+    /// So many nanoseconds an operation more than without noticing.
+    More(f64),
+    AtMost(f64),
+}
+
+const BARS: &[Bar] = &[
+    Bar {
+        what: "echo",
+        metric: "cpu",
+        limit: Limit::Times(1.15, UMCG_NET),
+    },
+    Bar {
+        what: "hook",
+        metric: "cpu",
+        limit: Limit::More(15.0),
+    },
+    Bar {
+        what: "none",
+        metric: "cpu",
+        limit: Limit::Times(1.01, UMCG_OFF),
+    },
+    // Whatever the number of workers.
+    Bar {
+        what: "sleep",
+        metric: "kernel_threads",
+        limit: Limit::AtMost(12.0),
+    },
+];
+
+impl Bar {
+    /// None without the other case.
+    fn verdict(&self, report: &Report, row: &Row) -> Option<String> {
+        let of = |case| Some(report.beside(row, case, row.metric)?.median);
+        let (text, is_met) = match self.limit {
+            Limit::Times(most, case) => {
+                (format!("at most {} x {case}", number(most)), row.median <= most * of(case)?)
+            }
+            Limit::More(most) => {
+                let more = 1e3 * (row.median - of(UMCG_OFF)?);
+                let text = format!("{} ns more, at most {}", number(more), number(most));
+                (text, more <= most)
+            }
+            Limit::AtMost(most) => (format!("at most {}", number(most)), row.median <= most),
+        };
+        Some(format!("{text}: {}", if is_met { "met" } else { "missed" }))
+    }
+}
+
+/// For the rows that something is asked of.
+pub(super) fn verdict(report: &Report, row: &Row) -> Option<String> {
+    let what = row.params.get("what")?.as_str()?;
+    let is_its = |bar: &&Bar| bar.what == what && bar.metric == row.metric;
+    if row.case != UMCG {
+        return None;
+    }
+    BARS.iter().find(is_its)?.verdict(report, row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{METRICS, params};
+    use super::*;
+    use crate::harness::{Better, Machine};
+
+    fn row(case: &'static str, what: &str, metric: &'static str, median: f64) -> Row {
+        Row {
+            case,
+            params: params(what, "workers", 1, None),
+            metric,
+            unit: "x",
+            median,
+            min: median,
+            max: median,
+            runs: 1,
+            better: Better::Lower,
+            tukey: None,
+        }
+    }
+
+    fn said(what: &str, metric: &'static str, ours: f64, theirs: (&'static str, f64)) -> String {
+        let report = Report {
+            bench: "block",
+            machine: Machine::this(),
+            rows: vec![
+                row(UMCG, what, metric, ours),
+                row(theirs.0, what, metric, theirs.1),
+            ],
+        };
+        assert_eq!(verdict(&report, &report.rows[1]), None);
+        verdict(&report, &report.rows[0]).unwrap_or_default()
+    }
+
+    #[test]
+    fn bars_are_met_or_missed() {
+        let echo = |ours| said("echo", "cpu", ours, (UMCG_NET, 2.0));
+        assert_eq!(echo(2.3), "at most 1.15 x umcg-net: met");
+        assert_eq!(echo(2.31), "at most 1.15 x umcg-net: missed");
+        assert_eq!(said("echo", "cpu", 1.0, ("threads", 2.0)), "");
+        assert_eq!(said("echo", "ops", 1.0, (UMCG_NET, 2.0)), "");
+        let hook = |ours| said("hook", "cpu", ours / 1e3, (UMCG_OFF, 0.05));
+        assert_eq!(hook(64.0), "14.0 ns more, at most 15.0: met");
+        assert_eq!(hook(66.0), "16.0 ns more, at most 15.0: missed");
+        let none = |ours| said("none", "cpu", ours, (UMCG_OFF, 100.0));
+        assert!(none(100.5).ends_with("met") && none(101.5).ends_with("missed"));
+        let threads = |ours| said("sleep", "kernel_threads", ours, ("threads", 9.0));
+        assert!(threads(12.0).ends_with("met") && threads(13.0).ends_with("missed"));
+    }
+
+    #[test]
+    fn every_bar_is_for_a_metric_of_the_bench() {
+        for bar in BARS {
+            assert!(METRICS.iter().any(|metric| metric.name == bar.metric));
+        }
+    }
+}

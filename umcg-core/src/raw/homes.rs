@@ -1,0 +1,118 @@
+//! Homes that outlive their threads: the kernel thread of an adopted worker that has ended waits,
+//! asleep, for the next worker.
+//!
+//! All but [`mark_home`], [`home_rests`], [`settle_storage`] and [`reclaim_homes`] is for the party
+//! with the right to run the worker.
+
+use super::Worker;
+use crate::umcg::homes;
+use umcg_context::EntryFn;
+
+/// How a worker begins at a home that was taken.
+#[derive(Clone, Copy, Debug)]
+pub struct HomeStart {
+    /// As for any worker of the group.
+    pub id: u64,
+    /// The thread pointer of its storage.
+    pub thread_pointer: usize,
+    /// The word of the storage for the layer that intercepts system calls.
+    pub guest: *mut (),
+    /// The signal mask.
+    pub mask: u64,
+    /// The top of the stack, and the function that is called there. It begins with a hold open, and
+    /// has to close it ([`set_holds`](umcg_context::local::set_holds)).
+    pub top: *mut u8,
+    /// The function.
+    pub entry: EntryFn,
+    /// Its argument.
+    pub argument: *mut (),
+}
+
+impl Worker {
+    /// The worker has ended, and its home rests. False if the home is to be retired. Touches no
+    /// thread-local storage.
+    ///
+    /// # Safety
+    /// The worker is an adopted one, and away; the caller has the right to run it, and never will.
+    pub unsafe fn rest(self) -> bool {
+        homes::rest(self.0)
+    }
+
+    /// The tid of its home.
+    pub fn home_tid(self) -> u32 {
+        self.0.node.tid()
+    }
+
+    /// Whether [`mark_home`] has said that what its children inherit is changed. For an adopted
+    /// worker.
+    pub fn is_changed(self) -> bool {
+        homes::is_changed(self.0)
+    }
+
+    /// Takes a home that rests. False if it is to be retired.
+    ///
+    /// # Safety
+    /// The caller has the right to run the worker, whose home rests.
+    pub unsafe fn take_home(self) -> bool {
+        homes::take(self.0)
+    }
+
+    /// Makes a new worker at a home that was taken.
+    ///
+    /// # Safety
+    /// As [`Worker::take_home`], which has returned true. Nothing uses the storage and the stack
+    /// yet.
+    pub unsafe fn begin_again(self, start: &HomeStart) {
+        let HomeStart {
+            id,
+            thread_pointer,
+            guest,
+            mask,
+            top,
+            entry,
+            argument,
+        } = *start;
+        let start = homes::Start {
+            id,
+            thread_pointer,
+            guest,
+            mask,
+            top,
+            entry,
+            argument,
+        };
+        // SAFETY: passed on.
+        unsafe { homes::begin(self.0, &start) };
+    }
+
+    /// Ends the kernel thread of a home that rests. Touches no thread-local storage.
+    ///
+    /// # Safety
+    /// The caller has the right to run the worker, and gives it up.
+    pub unsafe fn retire_home(self) {
+        homes::retire(self.0);
+    }
+}
+
+/// Marks the home with this tid, so that it is retired when its worker ends. None if no adopted
+/// worker has it; else whether it rests, so that no thread has it. `changes`: what its worker's
+/// children inherit, see [`Worker::is_changed`].
+pub fn mark_home(tid: u32, changes: bool) -> Option<bool> {
+    homes::mark(tid, changes)
+}
+
+/// Whether this is the tid of a home that rests.
+pub fn home_rests(tid: u32) -> bool {
+    homes::rests(tid)
+}
+
+/// Returns once the home with this tid, if there is one, has the storage of its worker. Handlers of
+/// the C library's may run there afterwards.
+pub fn settle_storage(tid: u32) {
+    homes::settle_storage(tid);
+}
+
+/// Frees the resources of homes that have been retired. Returns how many have not ended yet.
+pub fn reclaim_homes() -> usize {
+    homes::reclaim()
+}

@@ -1,0 +1,208 @@
+//! Homes that outlive their threads: the kernel thread of an adopted worker that has ended waits
+//! for the next one.
+//!
+//! ```text
+//!   OWNED --rest--> resting --begin--> OWNED        the loop at home sleeps all the time
+//!                      '-----retire--> the kernel thread ends, on the home's own stack
+//! ```
+//!
+//! The party with the right to run the worker makes each of these steps. The worker's own context
+//! is given up by `rest`, and made anew by `begin`.
+//!
+//! - *Storage.* The home thread keeps the storage of an earlier worker until it wakes
+//!   ([`awake`](super::awake)). The loop at home touches no storage, so that may be gone meanwhile.
+//! - *Marks.* A call that names a home by its tid marks it first and then looks whether it rests. A
+//!   home that begins to rest says so first and then looks for a mark (`marked.1`, `marked.2`).
+//!   Marks stay: such a home is retired, as nothing tells how it was changed.
+//! - *The end.* The kernel clears `alive` when the thread is gone. Only then its stack and its
+//!   descriptor are used again ([`reclaim`]).
+
+use super::adopted::{home, tell};
+use super::adoption::wake;
+use super::idle::state;
+use super::thread;
+use super::worker::{Carrier, Home, Worker};
+use super::{Owner, WORKERS, role_word};
+use crate::base::link::Link;
+use std::ptr::{from_ref, null_mut};
+use std::sync::atomic::Ordering::*;
+use umcg_context::EntryFn;
+use umcg_context::local::Words;
+use umcg_context::lock::Lock;
+use umcg_context::way::nap;
+
+/// Homes whose threads are ending.
+static RETIRED: Lock<Link<Worker>> = Lock::new(Link::none());
+
+/// How a worker begins at a home that rests.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Start {
+    pub(crate) id: u64,
+    /// The thread pointer, and the word for the layer that intercepts.
+    pub(crate) thread_pointer: usize,
+    pub(crate) guest: *mut (),
+    pub(crate) mask: u64,
+    /// The flow: it has a hold open, and begins on this stack.
+    pub(crate) top: *mut u8,
+    pub(crate) entry: EntryFn,
+    pub(crate) argument: *mut (),
+}
+
+/// The worker, whose context is not used any more, has ended. False if the home is to be retired.
+/// Touches no storage.
+pub(crate) fn rest(worker: &'static Worker) -> bool {
+    let home = home(worker);
+    home.mask.store(u64::MAX, SeqCst);
+    tell(worker);
+    // ORDERING(marked.1): SeqCst, pairs with marked.2.
+    home.adoption.rests.store(true, SeqCst);
+    is_sound(home)
+}
+
+fn is_sound(home: &Home) -> bool {
+    // ORDERING(marked.1): SeqCst, as above.
+    !home.adoption.is_marked.load(SeqCst) && !home.adoption.is_called.load(Relaxed)
+}
+
+/// Takes a home that rests. False if it was marked meanwhile, and is to be retired.
+pub(crate) fn take(worker: &'static Worker) -> bool {
+    let home = home(worker);
+    if !is_sound(home) {
+        return false;
+    }
+    home.adoption.rests.store(false, SeqCst);
+    true
+}
+
+/// Makes a worker at a home that was taken. It is to be given to a server.
+///
+/// # Safety
+/// The caller has the right to run the worker, which has ended. Nothing uses the storage and the
+/// stack yet.
+pub(crate) unsafe fn begin(worker: &'static Worker, start: &Start) {
+    let home = home(worker);
+    let (group, tid) = (worker.group(), worker.node.tid());
+    let storage = start.thread_pointer;
+    worker.reset(group, Carrier::Moving, tid, start.id, storage, null_mut());
+    worker.node.set_state(state::HELD);
+    home.rseq_bytes.store(0, Relaxed);
+    home.mask.store(start.mask, Relaxed);
+    home.adoption.is_closed.store(false, Relaxed);
+    home.adoption.has_blocked.store(false, Relaxed);
+    // SAFETY: no flow is suspended there any more, and the caller has the right to the worker.
+    let context = unsafe { &mut *worker.context.get() };
+    // SAFETY: passed on.
+    unsafe { context.prepare(start.top, start.entry, start.argument) };
+    // SAFETY: passed on.
+    let words = unsafe { Words::of(storage) };
+    words.set_vp(null_mut());
+    words.set_task(role_word(Owner::Worker(worker)));
+    words.set_holds(1);
+    words.set_guest(start.guest);
+}
+
+/// Ends the kernel thread of a worker that has ended. Touches no storage.
+pub(crate) fn retire(worker: &'static Worker) {
+    let adoption = &home(worker).adoption;
+    let tid = worker.node.tid();
+    // Before the kernel can give the tid to another thread.
+    WORKERS.set(tid, None);
+    adoption.alive.store(1, Relaxed);
+    {
+        let first = RETIRED.lock();
+        link(worker, first.get());
+        first.set(Some(worker));
+    }
+    // ORDERING(retires.1): Release, pairs with retires.2.
+    adoption.retires.store(true, Release);
+    wake(tid);
+}
+
+/// Takes descriptor and stack of the threads that are gone. Returns how many are still ending.
+pub(crate) fn reclaim() -> usize {
+    let mut ending = 0;
+    let mut gone = None;
+    {
+        let first = RETIRED.lock();
+        let mut next = first.take();
+        while let Some(worker) = next {
+            next = next_retired(worker);
+            // ORDERING(alive.1): Acquire, pairs with the kernel's store at the end of the thread.
+            if home(worker).adoption.alive.load(Acquire) == 0 {
+                link(worker, gone);
+                gone = Some(worker);
+            } else {
+                link(worker, first.get());
+                first.set(Some(worker));
+                ending += 1;
+            }
+        }
+    }
+    while let Some(worker) = gone {
+        gone = next_retired(worker);
+        thread::give_back(worker);
+    }
+    ending
+}
+
+fn link(worker: &'static Worker, next: Option<&'static Worker>) {
+    let next = next.map_or(null_mut(), |next| from_ref(next).cast_mut());
+    home(worker)
+        .adoption
+        .next_retired
+        .store(next.cast(), Relaxed);
+}
+
+fn next_retired(worker: &'static Worker) -> Option<&'static Worker> {
+    let next = home(worker).adoption.next_retired.load(Relaxed);
+    // SAFETY: null, or a worker that `link` has put there, which is never freed.
+    unsafe { next.cast::<Worker>().as_ref() }
+}
+
+/// Marks the home with this tid. `changes`: what its worker's children inherit. None if no adopted
+/// worker has it, else whether the home rests.
+pub(crate) fn mark(tid: u32, changes: bool) -> Option<bool> {
+    let adoption = &adopted(tid)?.adoption;
+    if changes {
+        adoption.is_changed.store(true, Relaxed);
+    }
+    // ORDERING(marked.2): SeqCst, pairs with marked.1: either the home that begins to rest sees the
+    // mark, or this sees that it rests.
+    adoption.is_marked.store(true, SeqCst);
+    // ORDERING(marked.2): SeqCst, as above.
+    Some(adoption.rests.load(SeqCst))
+}
+
+/// Whether what children of the worker inherit was changed from outside.
+pub(crate) fn is_changed(worker: &'static Worker) -> bool {
+    home(worker).adoption.is_changed.load(Relaxed)
+}
+
+/// Whether the home with this tid rests.
+pub(crate) fn rests(tid: u32) -> bool {
+    adopted(tid).is_some_and(|home| home.adoption.rests.load(Relaxed))
+}
+
+fn adopted(tid: u32) -> Option<&'static Home> {
+    let worker = WORKERS.get(tid)?;
+    let home = worker.home.as_deref()?;
+    home.adoption.is_adopted().then_some(home)
+}
+
+/// Returns once the home thread with this tid has the storage of its worker.
+pub(crate) fn settle_storage(tid: u32) {
+    const PAUSE: u32 = 50_000;
+    const TRIES: u32 = 2_000;
+    let Some(worker) = WORKERS.get(tid).filter(|_| adopted(tid).is_some()) else {
+        return;
+    };
+    for _ in 0..TRIES {
+        // ORDERING(storage.1): Acquire, pairs with storage.2.
+        let storage = home(worker).adoption.storage.load(Acquire);
+        if storage == 0 || storage == worker.tp.load(Relaxed) {
+            return;
+        }
+        wake(tid);
+        nap(PAUSE);
+    }
+}

@@ -1,0 +1,143 @@
+//! Workers that are stuck: the kernel keeps them, and their server with them, in a place where
+//! nothing announces it, as in a page fault on a slow mapping.
+//!
+//! A *looker*, a thread of the layer above, finds the kernel thread of a server asleep in the midst
+//! of a turn, and asks for the worker to be taken off. The steps:
+//!
+//! ```text
+//!   looker    reserves a helper, if the worker is a light one; notes the turn; interrupts the thread
+//!   handler   still that turn, and the worker's own code: leaves with BLOCK, within the handler
+//!   helper    (or the home) returns from the handler: the instruction, or the call, is repeated,
+//!             and waits there. The frame says that one step is to be made
+//!   trap      after the step: the scope ends with WAKE, within the trap's handler, and a server
+//!             runs the worker again
+//! ```
+//!
+//! - The worker has its own identity meanwhile, as in a blocking scope: a thread worker faults at
+//!   home.
+//! - Both handlers run on the worker's stack, and are left on another kernel thread than they were
+//!   entered on: the frame is made to restore the thread that it is left on.
+//! - A worker in libc is taken off, too, unlike by preemption. It may hold a lock there; but the
+//!   server would not get it either if the worker stayed.
+//! - The tick's signal makes calls begin anew that can be restarted. The looker asks for no others.
+//!
+//! Rejected: giving the server's context to a spare thread while the worker stays in the kernel.
+//! Then each switch would need a locked operation, to find out whose the server is.
+
+use super::idle::EventKind;
+use super::preempt::{self, STUCK, StuckHandler};
+use super::server::Server;
+use super::tick::{SIGNAL, Tick, errno_place};
+use super::worker::{Carrier, Inside, Worker};
+use super::{Role, blocking, helper, role_beneath, thread};
+use crate::os::signal::{self, Frame};
+use std::ffi::c_void;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// A helper that is reserved is not needed after all.
+fn give_back(tick: &Tick) {
+    if tick.stuck.has_helper.swap(false, Relaxed) {
+        helper::POOL.came_back();
+    }
+}
+
+/// The worker of this turn is stuck in the kernel: asks it to leave the server with BLOCK. Called
+/// by one thread at a time.
+pub(crate) fn ask(server: &'static Server, turn: u64) {
+    STUCK.get_or_init(|| &TakeOff);
+    let tick = preempt::tick_now(server);
+    if preempt::install_handler().is_ok() && prepare(server, tick) {
+        tick.stuck.turn.store(turn, Relaxed);
+        preempt::signal_thread(tick.tid.load(Relaxed));
+    }
+}
+
+/// Reserves what the worker needs to be taken off. False if that is impossible.
+fn prepare(server: &'static Server, tick: &Tick) -> bool {
+    let Some(worker) = server.current.see() else {
+        return false;
+    };
+    match worker.carrier() {
+        Carrier::Moving => true,
+        Carrier::Owning => {
+            let has_helper = &tick.stuck.has_helper;
+            has_helper.load(Relaxed)
+                || helper::POOL.reserve() && {
+                    has_helper.store(true, Relaxed);
+                    true
+                }
+        }
+        Carrier::Sharing | Carrier::Staying => false,
+    }
+}
+
+/// The steps in the handler of the tick.
+struct TakeOff;
+
+impl StuckHandler for TakeOff {
+    fn stay(&self, tick: &Tick) {
+        give_back(tick);
+    }
+
+    fn leave(&self, inside: Inside, server: &'static Server, tick: &Tick, frame: &mut Frame) {
+        let worker = inside.0;
+        let is_ready = match worker.carrier() {
+            Carrier::Moving => true,
+            Carrier::Owning => tick.stuck.has_helper.swap(false, Relaxed),
+            Carrier::Sharing | Carrier::Staying => false,
+        };
+        if is_ready && worker.blocking.load(Relaxed) == 0 && frame.set_single_step(true) {
+            leave(inside, server, frame);
+        } else {
+            give_back(tick);
+        }
+    }
+}
+
+fn leave(inside: Inside, server: &'static Server, frame: &mut Frame) {
+    let worker = inside.0;
+    // SAFETY: errno of the storage that this runs with, which is the worker's own.
+    let errno = unsafe { *errno_place() };
+    signal::set_mask(frame.mask());
+    worker.blocking.store(1, Relaxed);
+    worker.steps.store(true, Relaxed);
+    // SAFETY: the caller is the worker, running, inside. Its server sends it home, or to the helper
+    // that is reserved, where this returns.
+    unsafe { worker.leave(server, EventKind::Block, None) };
+    thread::came_home(worker);
+    let mask = signal::block(signal::only(SIGNAL));
+    // SAFETY: as above.
+    unsafe { *errno_place() = errno };
+    frame.adopt_thread(mask & !signal::only(libc::SIGTRAP));
+    drop(inside);
+}
+
+/// In a handler of SIGTRAP: if the trap ends the step of a worker that was stuck, ends the worker's
+/// scope, and returns true when a server runs the worker.
+///
+/// # Safety
+/// `context` is the handler's third argument. The handler was entered with `SA_NODEFER`, and not on
+/// an alternate stack.
+pub(crate) unsafe fn on_trap(context: *mut c_void) -> bool {
+    let Role::Blocked(worker) = role_beneath() else {
+        return false;
+    };
+    if !worker.steps.swap(false, Relaxed) {
+        return false;
+    }
+    // SAFETY: passed on.
+    let frame = unsafe { Frame::of(context) };
+    frame.set_single_step(false);
+    end(worker, frame);
+    true
+}
+
+fn end(worker: &'static Worker, frame: &mut Frame) {
+    // SAFETY: errno of the storage that this runs with, which is the worker's own.
+    let errno = unsafe { *errno_place() };
+    blocking::end(worker);
+    let mask = signal::block(signal::only(SIGNAL));
+    // SAFETY: as above.
+    unsafe { *errno_place() = errno };
+    frame.adopt_thread(mask);
+}

@@ -1,0 +1,253 @@
+//! Calls that change the attributes which a thread inherits from its maker.
+//!
+//! A home is reused for threads that would be as it is (H3 in docs/protocols/run.md). Nothing is
+//! restored: a call that changes what a child inherits *spoils* the caller. Then its home ends with
+//! it, and the threads that it makes are made by the kernel and are spoilt, too. A call that names
+//! another thread *marks* that thread's home. A change of credentials, which the C library makes in
+//! all threads that it knows, closes the pool for good.
+//!
+//! Changes that no call of the program shows (another process that sets a priority, a cgroup's file)
+//! are not seen.
+
+use super::guest::{self, Guest};
+use super::{freed, homes, memory};
+use std::sync::atomic::Ordering::Relaxed;
+// The numbers of the calls that are looked at: this module makes none.
+use libc as number;
+use umcg_core::{guarded, raw};
+use umcg_intercept::Call;
+
+const ESRCH: isize = -(libc::ESRCH as isize);
+const SIGSETXID: usize = 33;
+
+/// A guest makes this call, which the kernel carries out at home. An answer, if there is no need.
+pub(super) fn note(guest: &Guest, call: &Call) -> Option<isize> {
+    let [first, second, third, ..] = call.arguments;
+    match call.number as libc::c_long {
+        number::SYS_set_robust_list => return note_robust_list(guest, first, second),
+        number::SYS_rseq => return refuse_area(guest, first, third),
+        number::SYS_sigaltstack => note_stack(guest, first),
+        number::SYS_kill | number::SYS_rt_sigqueueinfo | number::SYS_pidfd_send_signal => {
+            freed::note_sent();
+        }
+        number::SYS_tkill => return note_signal(first, second),
+        number::SYS_tgkill | number::SYS_rt_tgsigqueueinfo => return note_signal(second, third),
+        number::SYS_set_tid_address
+        | number::SYS_ptrace
+        | number::SYS_capset
+        | number::SYS_iopl
+        | number::SYS_ioperm
+        | number::SYS_modify_ldt
+        | number::SYS_set_mempolicy
+        | number::SYS_keyctl
+        | number::SYS_unshare
+        | number::SYS_setns
+        | number::SYS_seccomp
+        | number::SYS_io_uring_setup
+        | number::SYS_io_uring_enter
+        | number::SYS_io_uring_register
+        | number::SYS_personality
+        | SYS_LANDLOCK_RESTRICT_SELF
+        | SYS_LSM_SET_SELF_ATTR => spoil(guest),
+        number::SYS_setuid
+        | number::SYS_setgid
+        | number::SYS_setreuid
+        | number::SYS_setregid
+        | number::SYS_setresuid
+        | number::SYS_setresgid
+        | number::SYS_setgroups
+        | number::SYS_setfsuid
+        | number::SYS_setfsgid
+        | number::SYS_pkey_alloc => homes::close(),
+        number::SYS_sched_setparam
+        | number::SYS_sched_setscheduler
+        | number::SYS_sched_setaffinity
+        | number::SYS_sched_setattr => note_thread(guest, first),
+        number::SYS_setpriority | number::SYS_ioprio_set => note_priority(guest, call),
+        number::SYS_perf_event_open => note_thread(guest, second),
+        number::SYS_prctl => note_option(guest, first, second),
+        number::SYS_arch_prctl => note_base(guest, first),
+        number::SYS_timer_create => note_timer(guest, first, second),
+        number::SYS_fcntl => note_owner(guest, second, third),
+        number::SYS_pidfd_open if second & libc::O_EXCL as usize != 0 => homes::close(),
+        number::SYS_open => note_file(guest, first, second),
+        number::SYS_openat => note_file(guest, second, third),
+        _ if is_lock_with_inheritance(call) => {
+            guest.home.inherits.store(true, Relaxed);
+        }
+        _ => {}
+    }
+    None
+}
+
+const SYS_LANDLOCK_RESTRICT_SELF: libc::c_long = 446;
+const SYS_LSM_SET_SELF_ATTR: libc::c_long = 460;
+
+fn spoil(guest: &Guest) {
+    guest.home.is_spoilt.store(true, Relaxed);
+}
+
+/// Something is done to the thread with this id; 0 is the caller.
+fn note_thread(guest: &Guest, id: usize) {
+    if id as u32 == 0 || id as u32 == guest::tid() {
+        spoil(guest);
+    } else if raw::mark_home(id as u32, true).is_none() {
+        // A thread whose home is not known, or another process's.
+        homes::close();
+    }
+}
+
+fn note_signal(id: usize, number: usize) -> Option<isize> {
+    let id = id as u32;
+    if number == 0 {
+        return raw::home_rests(id).then_some(ESRCH);
+    }
+    if number == SIGSETXID {
+        homes::close();
+        raw::settle_storage(id);
+        return None;
+    }
+    freed::note_sent();
+    // A plain thread's signals are looked at when it ends.
+    (raw::mark_home(id, false) == Some(true)).then_some(ESRCH)
+}
+
+fn note_robust_list(guest: &Guest, head: usize, bytes: usize) -> Option<isize> {
+    const HEAD: usize = 24;
+    if bytes != HEAD {
+        return None;
+    }
+    let home = &guest.home;
+    home.robust.store(head, Relaxed);
+    if home.is_later.load(Relaxed) && home.told.load(Relaxed) == head {
+        return Some(0);
+    }
+    home.told.store(head, Relaxed);
+    None
+}
+
+/// The area for restartable sequences of a guest that began on a server is never registered, and
+/// says so. The C library ends the process if the call itself fails.
+fn refuse_area(guest: &Guest, area: usize, flags: usize) -> Option<isize> {
+    /// Begins with number 0 for a start, and "uninitialized".
+    const UNINITIALIZED: u64 = (u32::MAX as u64) << 32;
+    let is_refused = guest.home.is_later.load(Relaxed) && flags == 0;
+    (is_refused && memory::write(area, UNINITIALIZED)).then_some(0)
+}
+
+fn note_stack(guest: &Guest, new: usize) {
+    const FLAGS: usize = 8;
+    if let Some(flags) = (new != 0).then(|| guarded::load(new + FLAGS)).flatten() {
+        let is_off = flags & libc::SS_DISABLE as u32 != 0;
+        guest.home.has_stack.store(!is_off, Relaxed);
+    }
+}
+
+/// The first two arguments of setpriority(2) and ioprio_set(2).
+fn note_priority(guest: &Guest, call: &Call) {
+    const IOPRIO_WHO_PROCESS: usize = 1;
+    let [which, id, ..] = call.arguments;
+    let one = if call.number as libc::c_long == number::SYS_setpriority {
+        libc::PRIO_PROCESS as usize
+    } else {
+        IOPRIO_WHO_PROCESS
+    };
+    if which as u32 as usize == one {
+        note_thread(guest, id);
+    } else {
+        homes::close();
+    }
+}
+
+fn note_option(guest: &Guest, option: usize, second: usize) {
+    const PR_SET_VMA: i32 = 0x5356_4d41;
+    match option as i32 {
+        libc::PR_SET_NAME => {
+            if let Some(name) = homes::read_name(second) {
+                guest.home.name.set(name);
+            }
+        }
+        libc::PR_GET_NAME | libc::PR_GET_DUMPABLE | libc::PR_CAPBSET_READ | PR_SET_VMA => {}
+        _ => spoil(guest),
+    }
+}
+
+fn note_base(guest: &Guest, option: usize) {
+    const ARCH_GET_FS: usize = 0x1003;
+    const ARCH_GET_GS: usize = 0x1004;
+    if !matches!(option, ARCH_GET_FS | ARCH_GET_GS) {
+        spoil(guest);
+    }
+}
+
+fn note_timer(guest: &Guest, clock: usize, event: usize) {
+    const KIND: usize = 12;
+    const THREAD: usize = 16;
+    let clock = clock as libc::clockid_t;
+    if clock == libc::CLOCK_THREAD_CPUTIME_ID || clock < 0 {
+        spoil(guest);
+    }
+    if event != 0 && guarded::load(event + KIND) == Some(libc::SIGEV_THREAD_ID as u32) {
+        note_thread(guest, guarded::load(event + THREAD).unwrap_or(0) as usize);
+    }
+}
+
+fn note_owner(guest: &Guest, command: usize, owner: usize) {
+    const F_SETOWN_EX: usize = 15;
+    const F_OWNER_TID: u32 = 0;
+    if command as u32 as usize == F_SETOWN_EX && guarded::load(owner) == Some(F_OWNER_TID) {
+        note_thread(guest, guarded::load(owner + 4).unwrap_or(0) as usize);
+    }
+}
+
+/// Files of /proc that set attributes of a thread: its name, its slack, its label. A process's file
+/// is that of its first thread.
+fn note_file(guest: &Guest, path: usize, flags: usize) {
+    const LONGEST: usize = 24;
+    let is_read = flags as i32 & libc::O_ACCMODE == libc::O_RDONLY;
+    if is_read || !starts(path, b"/proc/") {
+        return;
+    }
+    if starts(path, b"/proc/thread-self/") {
+        return spoil(guest);
+    }
+    let task = (0..LONGEST).find(|at| starts(path + at, b"/task/"));
+    match task.and_then(|at| number_at(path + at + b"/task/".len())) {
+        Some(id) => note_thread(guest, id),
+        None => homes::close(),
+    }
+}
+
+fn byte(at: usize) -> Option<u8> {
+    let word = guarded::load(at & !3)?;
+    Some((word >> (8 * (at & 3))) as u8)
+}
+
+fn starts(path: usize, with: &[u8]) -> bool {
+    with.iter()
+        .enumerate()
+        .all(|(at, expected)| byte(path + at) == Some(*expected))
+}
+
+fn number_at(at: usize) -> Option<usize> {
+    let digits = (0..10)
+        .map_while(|offset| byte(at + offset).filter(u8::is_ascii_digit))
+        .map(|digit| usize::from(digit - b'0'));
+    let mut is_number = false;
+    let number = digits.fold(0, |number, digit| {
+        is_number = true;
+        number * 10 + digit
+    });
+    is_number.then_some(number)
+}
+
+/// Locks of which the kernel keeps the owner.
+fn is_lock_with_inheritance(call: &Call) -> bool {
+    const COMMAND: usize = 127;
+    const LOCK_PI2: i32 = 13;
+    call.number as libc::c_long == number::SYS_futex
+        && matches!(
+            (call.arguments[1] & COMMAND) as i32,
+            libc::FUTEX_LOCK_PI | libc::FUTEX_TRYLOCK_PI | libc::FUTEX_WAIT_REQUEUE_PI | LOCK_PI2
+        )
+}

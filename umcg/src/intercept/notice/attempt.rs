@@ -1,0 +1,431 @@
+//! Calls that may block, tried so that they do not.
+//!
+//! A call that would block waits for the driver, and is tried again. A worker without a runtime
+//! makes it in a blocking scope.
+//!
+//! - T1. A try takes nothing that the call would not take, and its result is the call's.
+//! - T2. A blocking write is over when all of it is written, as without this library. What is
+//!   written counts in the note [`DONE`], and the arguments name the rest.
+//! - T3. A descriptor that is non-blocking, and a time limit of the socket's own, are asked for
+//!   before the first wait.
+
+use super::super::class::Trial;
+use super::super::trial::{look, receive};
+use super::ready;
+use crate::io::driver::source::Direction;
+use crate::io::wait::{NEVER, Reason, after};
+use crate::rt::time::now;
+use std::mem::MaybeUninit;
+use std::ptr::from_ref;
+use umcg_core::{call as kernel, guarded};
+use umcg_intercept::Call;
+
+/// The note that counts bytes which are written.
+pub(super) const DONE: usize = 15;
+
+const EAGAIN: isize = -(libc::EAGAIN as isize);
+const ENOSYS: isize = -(libc::ENOSYS as isize);
+const EOPNOTSUPP: isize = -(libc::EOPNOTSUPP as isize);
+const DONT_WAIT: usize = libc::MSG_DONTWAIT as usize;
+
+/// How many waits in a row may be followed by a try in vain.
+const MOST_IN_VAIN: u32 = 8;
+
+/// How the call goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// It is over, with this result.
+    Answer(isize),
+    /// The kernel makes it in place: it does not wait, or only for a file.
+    InPlace,
+    /// The kernel makes it in a blocking scope.
+    Scope,
+}
+
+/// What a try has had.
+enum Tried {
+    Answer(isize),
+    /// It would wait, for this.
+    Waits(Direction),
+    /// The kernel makes it in place.
+    InPlace,
+    /// There is no try of this call.
+    Unknown,
+}
+
+/// Makes the call without blocking, as far as possible. Waits for the driver if `may_park`.
+/// Switches.
+pub(super) fn make(call: &mut Call, trial: Trial, may_park: bool) -> End {
+    let mut limit = None;
+    let mut in_vain = 0;
+    loop {
+        let done = call.notes[DONE];
+        let direction = match attempt(call, trial) {
+            Tried::Answer(result) => return End::Answer(result + call.notes[DONE] as isize),
+            Tried::Waits(direction) => direction,
+            Tried::InPlace => return End::InPlace,
+            Tried::Unknown => return End::Scope,
+        };
+        if !may_park {
+            return End::Scope;
+        }
+        let fd = descriptor(call, trial);
+        let deadline = match *limit.get_or_insert_with(|| limit_of(call, trial, direction)) {
+            WaitLimit::None => NEVER,
+            WaitLimit::At(deadline) => deadline,
+            WaitLimit::NoWait => return End::InPlace,
+        };
+        match ready::wait(fd, direction, reason(trial), deadline) {
+            Ok(true) if call.notes[DONE] > done => in_vain = 0,
+            // The driver may say that a socket is ready which is not for this call, as with a
+            // datagram to a peer whose queue is full.
+            Ok(true) if in_vain == MOST_IN_VAIN => return End::Scope,
+            Ok(true) => in_vain += 1,
+            Ok(false) => return End::Answer(late(call, trial)),
+            // It is a file of a disk, or there are no descriptors left.
+            Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
+                return if direction == Direction::Read {
+                    End::Scope
+                } else {
+                    End::InPlace
+                };
+            }
+            Err(_) => return End::Scope,
+        }
+    }
+}
+
+/// The reason of a wait, for dumps.
+fn reason(trial: Trial) -> Reason {
+    match trial {
+        Trial::Write | Trial::Send => &"write, noticed",
+        Trial::Accept => &"accept, noticed",
+        Trial::Poll => &"poll, noticed",
+        Trial::Epoll => &"epoll_wait, noticed",
+        _ => &"read, noticed",
+    }
+}
+
+fn descriptor(call: &Call, trial: Trial) -> i32 {
+    match trial {
+        Trial::Poll => single(call).map_or(-1, |(fd, _)| fd),
+        _ => call.arguments[0] as i32,
+    }
+}
+
+/// The call's result when its time limit has passed.
+fn late(call: &Call, trial: Trial) -> isize {
+    match (trial, call.notes[DONE]) {
+        (Trial::Poll | Trial::Epoll, _) => 0,
+        (_, 0) => EAGAIN,
+        (_, done) => done as isize,
+    }
+}
+
+fn attempt(call: &mut Call, trial: Trial) -> Tried {
+    let number = call.number as libc::c_long;
+    let arguments = call.arguments;
+    let had = |result: Option<isize>, direction| match result {
+        Some(result) => Tried::Answer(result),
+        None => Tried::Waits(direction),
+    };
+    match (trial, number) {
+        (Trial::Read, libc::SYS_read) => read(arguments, usize::MAX),
+        (Trial::Read, libc::SYS_readv) => {
+            let tried = vector(libc::SYS_preadv2, arguments, Direction::Read);
+            without_flag(tried, arguments[0])
+        }
+        (Trial::ReadAt, libc::SYS_pread64) => read(arguments, arguments[3]),
+        (Trial::Write, libc::SYS_write) => write(call),
+        (Trial::Write, libc::SYS_writev) => write_vector(call),
+        (Trial::Receive, libc::SYS_recvfrom) => had_message(call, 3),
+        (Trial::Receive, libc::SYS_recvmsg) => had_message(call, 2),
+        (Trial::Send, libc::SYS_sendto) => send(call),
+        (Trial::Send, libc::SYS_sendmsg) => send_message(call),
+        (Trial::Accept, _) => accept(call),
+        (Trial::Poll, libc::SYS_poll) => match single(call) {
+            Some((_, direction)) => had(look(number, arguments, 2), direction),
+            None => look(number, arguments, 2).map_or(Tried::Unknown, Tried::Answer),
+        },
+        (Trial::Epoll, libc::SYS_epoll_wait | libc::SYS_epoll_pwait) => {
+            had(look(number, arguments, 3), Direction::Read)
+        }
+        _ => Tried::Unknown,
+    }
+}
+
+fn poll(fd: i32, events: i16) -> bool {
+    let polled = libc::pollfd {
+        fd,
+        events,
+        revents: 0,
+    };
+    let at = from_ref(&polled).expose_provenance();
+    // SAFETY: one entry, and no wait.
+    unsafe { kernel(libc::SYS_poll, [at, 1, 0, 0, 0, 0]) > 0 }
+}
+
+/// A result of a try by a flag. Where the kind of file has none, the call is made in place: such
+/// files are those of disks, nearly always.
+fn tried(result: isize, direction: Direction) -> Tried {
+    match result {
+        EAGAIN => Tried::Waits(direction),
+        EOPNOTSUPP | ENOSYS => Tried::InPlace,
+        result => Tried::Answer(result),
+    }
+}
+
+/// A read of a file whose kind has no flag for a try waits until poll(2) says that it is ready.
+fn without_flag(tried: Tried, fd: usize) -> Tried {
+    match tried {
+        Tried::InPlace if !poll(fd as i32, libc::POLLIN) => Tried::Waits(Direction::Read),
+        tried => tried,
+    }
+}
+
+fn read([fd, at, bytes, ..]: [usize; 6], position: usize) -> Tried {
+    const NO_WAIT: usize = libc::RWF_NOWAIT as usize;
+    let part = [at, bytes];
+    let part = from_ref(&part).expose_provenance();
+    // SAFETY: the worker's buffer, which the kernel checks.
+    let result = unsafe { kernel(libc::SYS_preadv2, [fd, part, 1, position, 0, NO_WAIT]) };
+    without_flag(tried(result, Direction::Read), fd)
+}
+
+/// readv(2) and writev(2) by their newer forms, at the file's own position.
+fn vector(number: libc::c_long, arguments: [usize; 6], direction: Direction) -> Tried {
+    const NO_WAIT: usize = libc::RWF_NOWAIT as usize;
+    let [fd, parts, count, ..] = arguments;
+    // SAFETY: the worker's arguments, which the kernel checks.
+    let result = unsafe { kernel(number, [fd, parts, count, usize::MAX, 0, NO_WAIT]) };
+    tried(result, direction)
+}
+
+fn write(call: &mut Call) -> Tried {
+    let [fd, at, bytes, ..] = call.arguments;
+    let part = [at, bytes];
+    let part = from_ref(&part).expose_provenance();
+    let tried = vector(libc::SYS_pwritev2, [fd, part, 1, 0, 0, 0], Direction::Write);
+    all_of(call, tried)
+}
+
+/// The call's third argument is a number of bytes behind the second. A part that is written counts,
+/// and the arguments name the rest (T2).
+fn all_of(call: &mut Call, tried: Tried) -> Tried {
+    let Tried::Answer(result) = tried else {
+        return tried;
+    };
+    match usize::try_from(result) {
+        Ok(done) if done < call.arguments[2] => {
+            call.arguments[1] += done;
+            call.arguments[2] -= done;
+            call.notes[DONE] += done;
+            Tried::Waits(Direction::Write)
+        }
+        // After a part, the part is the result, and the next call gets the error.
+        Err(_) if call.notes[DONE] > 0 => Tried::Answer(0),
+        _ => tried,
+    }
+}
+
+fn send(call: &mut Call) -> Tried {
+    let mut arguments = call.arguments;
+    let is_asked = arguments[3] & DONT_WAIT != 0;
+    arguments[3] |= DONT_WAIT;
+    // SAFETY: as the worker asks, without waiting.
+    let result = unsafe { kernel(libc::SYS_sendto, arguments) };
+    if is_asked {
+        return Tried::Answer(result);
+    }
+    all_of(call, tried(result, Direction::Write))
+}
+
+/// One of the parts that a vector names.
+type VectorPart = [usize; 2];
+
+/// A part of the worker's vector, if it can be read.
+fn part(parts: usize, index: usize) -> Option<VectorPart> {
+    let at = parts.wrapping_add(index * size_of::<VectorPart>());
+    let mut value = [0u32; 4];
+    for (word, place) in value.iter_mut().enumerate() {
+        *place = guarded::load(at.wrapping_add(word * size_of::<u32>()))?;
+    }
+    let join = |low: u32, high: u32| low as usize | (high as usize) << 32;
+    Some([join(value[0], value[1]), join(value[2], value[3])])
+}
+
+/// How many bytes the parts have.
+fn length(parts: usize, count: usize) -> Option<usize> {
+    (0..count).try_fold(0usize, |sum, index| {
+        part(parts, index).map(|[_, bytes]| sum.saturating_add(bytes))
+    })
+}
+
+fn write_vector(call: &mut Call) -> Tried {
+    let tried = vector(libc::SYS_pwritev2, call.arguments, Direction::Write);
+    let [_, parts, count, ..] = call.arguments;
+    all_parts(call, tried, parts, count)
+}
+
+fn send_message(call: &mut Call) -> Tried {
+    /// Where a header has its parts and their number.
+    const PARTS: usize = std::mem::offset_of!(libc::msghdr, msg_iov);
+    let mut arguments = call.arguments;
+    let is_asked = arguments[2] & DONT_WAIT != 0;
+    arguments[2] |= DONT_WAIT;
+    // SAFETY: as the worker asks, without waiting.
+    let result = unsafe { kernel(libc::SYS_sendmsg, arguments) };
+    if is_asked {
+        return Tried::Answer(result);
+    }
+    match part(arguments[1].wrapping_add(PARTS), 0) {
+        Some([parts, count]) => all_parts(call, tried(result, Direction::Write), parts, count),
+        None => Tried::Answer(result),
+    }
+}
+
+/// Some of the parts may be written, up to the middle of one. The rest is written part by part: the
+/// call becomes one for the rest of a part, and the parts after it follow in the notes.
+fn all_parts(call: &mut Call, tried: Tried, parts: usize, count: usize) -> Tried {
+    let Tried::Answer(result) = tried else {
+        return tried;
+    };
+    let (Ok(done), Some(all)) = (usize::try_from(result), length(parts, count)) else {
+        return tried;
+    };
+    if done >= all {
+        return tried;
+    }
+    write_rest(call.arguments[0], parts, count, done)
+}
+
+/// Writes what follows these bytes of the parts. A short answer follows an error, as the kernel's.
+fn write_rest(fd: usize, parts: usize, count: usize, done: usize) -> Tried {
+    let mut before = 0;
+    let mut written = done;
+    for index in 0..count {
+        let Some([mut at, mut bytes]) = part(parts, index) else {
+            break;
+        };
+        let skipped = done.saturating_sub(before).min(bytes);
+        before += bytes;
+        at += skipped;
+        bytes -= skipped;
+        while bytes > 0 {
+            let one = [at, bytes];
+            let one = from_ref(&one).expose_provenance();
+            let arguments = [fd, one, 1, 0, 0, 0];
+            match vector(libc::SYS_pwritev2, arguments, Direction::Write) {
+                Tried::Answer(some @ 1..) => {
+                    at += some as usize;
+                    bytes -= some as usize;
+                    written += some as usize;
+                }
+                Tried::Waits(_)
+                    if ready::wait(fd as i32, Direction::Write, &"write, noticed", NEVER)
+                        .is_ok() => {}
+                _ => return Tried::Answer(written as isize),
+            }
+        }
+    }
+    Tried::Answer(written as isize)
+}
+
+fn had_message(call: &Call, flags: usize) -> Tried {
+    let number = call.number as libc::c_long;
+    let has = |flag: i32| call.arguments[flags] & flag as usize != 0;
+    if has(libc::MSG_WAITALL) {
+        return Tried::Unknown;
+    }
+    if has(libc::MSG_ERRQUEUE | libc::MSG_OOB) {
+        return Tried::InPlace; // it never waits
+    }
+    receive(number, call.arguments, flags).map_or(Tried::Waits(Direction::Read), Tried::Answer)
+}
+
+/// There is no flag for a try of accept(2). Another acceptor may be faster than this one, so a
+/// connection that poll(2) tells of is accepted in a scope.
+fn accept(call: &Call) -> Tried {
+    if poll(call.arguments[0] as i32, libc::POLLIN) {
+        Tried::Unknown
+    } else {
+        Tried::Waits(Direction::Read)
+    }
+}
+
+/// The descriptor of a poll for one, and the direction, if it is a plain one.
+fn single(call: &Call) -> Option<(i32, Direction)> {
+    let [at, count, ..] = call.arguments;
+    if count != 1 {
+        return None;
+    }
+    let fd = guarded::load(at)? as i32;
+    let events = guarded::load(at + size_of::<i32>())? as i16;
+    let is_one = |of: i16| events & !of == 0 && events & of != 0;
+    let direction = if is_one(libc::POLLIN | libc::POLLRDNORM | libc::POLLRDHUP) {
+        Direction::Read
+    } else if is_one(libc::POLLOUT | libc::POLLWRNORM) {
+        Direction::Write
+    } else {
+        return None;
+    };
+    (fd >= 0).then_some((fd, direction))
+}
+
+/// Until when a call may wait.
+#[derive(Clone, Copy)]
+enum WaitLimit {
+    None,
+    At(u64),
+    /// It does not wait at all.
+    NoWait,
+}
+
+/// T3.
+fn limit_of(call: &Call, trial: Trial, direction: Direction) -> WaitLimit {
+    let timeout = match trial {
+        Trial::Poll => Some(call.arguments[2]),
+        Trial::Epoll => Some(call.arguments[3]),
+        _ => None,
+    };
+    if let Some(timeout) = timeout {
+        const MILLISECOND: u64 = 1_000_000;
+        return u64::try_from(timeout as i32).map_or(WaitLimit::None, |milliseconds| {
+            WaitLimit::At(after(milliseconds * MILLISECOND))
+        });
+    }
+    let fd = call.arguments[0];
+    let asked = [fd, libc::F_GETFL as usize, 0, 0, 0, 0];
+    // SAFETY: asks for flags.
+    let flags = unsafe { kernel(libc::SYS_fcntl, asked) };
+    if flags < 0 || flags as i32 & libc::O_NONBLOCK != 0 {
+        return WaitLimit::NoWait;
+    }
+    time_limit(fd, direction).map_or(WaitLimit::None, |nanoseconds| {
+        WaitLimit::At(now().saturating_add(nanoseconds))
+    })
+}
+
+/// The time limit of a socket, in nanoseconds; none if there is none, or it is no socket.
+fn time_limit(fd: usize, direction: Direction) -> Option<u64> {
+    let option = match direction {
+        Direction::Read => libc::SO_RCVTIMEO,
+        Direction::Write => libc::SO_SNDTIMEO,
+    };
+    let mut time = MaybeUninit::<libc::timeval>::zeroed();
+    let mut length = size_of::<libc::timeval>() as libc::socklen_t;
+    let arguments = [
+        fd,
+        libc::SOL_SOCKET as usize,
+        option as usize,
+        time.as_mut_ptr().expose_provenance(),
+        (&raw mut length).expose_provenance(),
+        0,
+    ];
+    // SAFETY: room for the value, whose length is told.
+    let result = unsafe { kernel(libc::SYS_getsockopt, arguments) };
+    // SAFETY: zeros, or what the kernel has written.
+    let time = unsafe { time.assume_init() };
+    let nanoseconds = time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
+    (result == 0 && nanoseconds != 0).then_some(nanoseconds)
+}

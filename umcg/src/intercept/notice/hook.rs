@@ -1,0 +1,323 @@
+//! The hook of a program that uses the library.
+
+use super::super::class::{self, Class, Made, Trial, User, Watched};
+use super::super::outsider::{self, WordCall, word_call};
+use super::super::{code, memory, sleep, state};
+use super::{attempt, others, ready};
+use crate::futex::kernel::{self, Outcome};
+use crate::rt;
+use crate::rt::engine::server;
+use crate::rt::wait::cut;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
+use umcg_core::call as make;
+use umcg_core::raw::{self, CallOrigin};
+use umcg_intercept::{Call, Next, forget};
+
+/// What follows when the stub has made the call, as bits of this note.
+const FORM: usize = 0;
+/// A blocking scope ends.
+const IN_SCOPE: usize = 1;
+/// A counted wait in the kernel ends.
+const IS_COUNTED: usize = 2;
+/// Code was mapped.
+const IS_MAPPED: usize = 4;
+/// A descriptor was closed.
+const IS_CLOSED: usize = 8;
+/// A process may have been forked.
+const IS_FORK: usize = 16;
+/// The rest of a call was made, of which a part was done before.
+const IS_REST: usize = 32;
+
+/// Where the C library waits for its own locks; `usize::MAX` if that is not known.
+static OWN_LOCKS: AtomicUsize = AtomicUsize::new(usize::MAX);
+/// The process that the library is in.
+static PROCESS: OnceLock<isize> = OnceLock::new();
+
+/// Called before the hook is installed.
+pub(super) fn prepare() {
+    // SAFETY: a name; looks up a symbol.
+    let function = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__lll_lock_wait_private".as_ptr()) };
+    if !function.is_null() {
+        OWN_LOCKS.store(function.addr(), Relaxed);
+    }
+    PROCESS.get_or_init(process);
+}
+
+fn process() -> isize {
+    // SAFETY: no arguments.
+    unsafe { make(libc::SYS_getpid, [0; 6]) }
+}
+
+/// # Safety
+/// The engine calls it, at a site.
+pub(super) unsafe extern "C" fn hook(call: &mut Call) -> Next {
+    if call.step > 0 {
+        return after(call);
+    }
+    match CallOrigin::of_caller(|| PROCESS.get() != Some(&process())) {
+        CallOrigin::Worker(worker) => of_worker(worker, call),
+        CallOrigin::Thread => of_thread(call),
+        CallOrigin::Library => outsider::pass(call).unwrap_or_else(|| in_place(call)),
+        CallOrigin::Child => in_place(call),
+    }
+}
+
+/// The kernel makes the call, on the caller's kernel thread.
+fn in_place(call: &Call) -> Next {
+    match call.number as libc::c_long {
+        // The child has another stack, or the frame's stack goes.
+        libc::SYS_clone | libc::SYS_clone3 | libc::SYS_vfork | libc::SYS_munmap => Next::Tail,
+        _ => Next::Native,
+    }
+}
+
+/// The same, with this to follow.
+fn then(call: &mut Call, form: usize) -> Next {
+    call.notes[FORM] = form;
+    Next::Again
+}
+
+fn of_thread(call: &mut Call) -> Next {
+    match word_call(call) {
+        Some(WordCall::Wake) => wake(call),
+        Some(which) => {
+            outsider::begin_wait(which, call.arguments[0]);
+            then(call, IS_COUNTED)
+        }
+        None => watch(call),
+    }
+}
+
+/// Calls that change what the library knows: of a thread or a worker.
+fn watch(call: &mut Call) -> Next {
+    match class::of(call.number, &call.arguments) {
+        Class::Watch(watched) => watch_memory(call, watched),
+        Class::Thread(made) => make_flow(call, made),
+        _ => in_place(call),
+    }
+}
+
+fn watch_memory(call: &mut Call, watched: Watched) -> Next {
+    const PROTECTION: usize = 2;
+    let [first, second, ..] = call.arguments;
+    match watched {
+        Watched::Map | Watched::MapFile | Watched::Protect
+            if call.arguments[PROTECTION] as i32 & libc::PROT_EXEC != 0 =>
+        {
+            then(call, IS_MAPPED)
+        }
+        Watched::Unmap => {
+            forget(first..first.saturating_add(second));
+            Next::Tail
+        }
+        Watched::Close if ready::has_waiters(first) => then(call, IS_CLOSED),
+        Watched::Replace if ready::has_waiters(second) => then(call, IS_CLOSED),
+        _ => in_place(call),
+    }
+}
+
+fn make_flow(call: &mut Call, made: Made) -> Next {
+    let made = match made {
+        Made::Clone3 => {
+            let flags = memory::read::<u64>(call.arguments[0]);
+            flags.map_or(Made::Thread, Made::by_flags)
+        }
+        made => made,
+    };
+    match made {
+        Made::Vfork | Made::Sharing => raw::share_with_child(),
+        Made::Fork if call.number as libc::c_long == libc::SYS_fork => return then(call, IS_FORK),
+        _ => {}
+    }
+    in_place(call)
+}
+
+/// Wakes in the table, and outsiders in the kernel.
+fn wake(call: &mut Call) -> Next {
+    let arguments = call.arguments;
+    let wake = || {
+        // SAFETY: the arguments of a system call.
+        match unsafe { kernel::futex(arguments) } {
+            Outcome::Done(woken @ 0..) => {
+                let others = outsider::wake_too(arguments, woken as usize);
+                Some(woken + others as isize)
+            }
+            Outcome::Done(error) => Some(error),
+            _ => None,
+        }
+    };
+    match raw::within(|| state::preserved(wake)) {
+        Some(result) => answer(call, result),
+        None => Next::Native,
+    }
+}
+
+fn answer(call: &mut Call, result: isize) -> Next {
+    call.result = result;
+    Next::Return
+}
+
+fn of_worker(worker: raw::Worker, call: &mut Call) -> Next {
+    match word_call(call) {
+        Some(WordCall::Wake) => {
+            let next = wake(call);
+            if call.result > 0 && is_turn() {
+                give_way();
+            }
+            return next;
+        }
+        Some(which) => return wait(worker, call, which),
+        None => {}
+    }
+    match class::of(call.number, &call.arguments) {
+        Class::User(User::Sleep) => doze(worker, call),
+        Class::User(User::Yield) if give_way() => answer(call, 0),
+        Class::User(User::SharedWait) => block(worker, call, 0),
+        Class::Try(trial) => attempt(worker, call, trial),
+        Class::Home | Class::Change(_) if others::are_waited_for(call) => block(worker, call, 0),
+        Class::Watch(_) | Class::Thread(_) => watch(call),
+        _ => in_place(call),
+    }
+}
+
+/// Whether those that were woken just now are to run at once: one time in some, so that a worker
+/// which takes a lock again and again does not keep it from them (`intercept::futex`).
+fn is_turn() -> bool {
+    const TURN: u32 = 32;
+    static WAKES: AtomicU32 = AtomicU32::new(0);
+    WAKES.fetch_add(1, Relaxed) % TURN == 0
+}
+
+/// Lets other workers of the runtime run. False if the caller is in none.
+fn give_way() -> bool {
+    raw::within(|| match server::running() {
+        Some(running) => {
+            state::preserved(|| running.give_way());
+            true
+        }
+        None => false,
+    })
+}
+
+/// Whether the caller is a worker of a runtime. Called within.
+fn is_in_runtime() -> bool {
+    server::running().is_some()
+}
+
+/// Begins a blocking scope, in which the kernel makes the call.
+fn block(worker: raw::Worker, call: &mut Call, form: usize) -> Next {
+    // SAFETY: the caller is this worker.
+    raw::within(|| state::preserved(|| unsafe { worker.begin_blocking() }));
+    then(call, form | IN_SCOPE)
+}
+
+fn wait(worker: raw::Worker, call: &mut Call, which: WordCall) -> Next {
+    let arguments = call.arguments;
+    let wait = || {
+        if !is_in_runtime() {
+            return None;
+        }
+        let outcome = state::preserved(|| match which {
+            // SAFETY: the arguments of a system call.
+            WordCall::WaitForList => unsafe { kernel::waitv(arguments) },
+            // SAFETY: likewise.
+            _ => unsafe { kernel::futex(arguments) },
+        });
+        match outcome {
+            Outcome::Done(result) => Some(result),
+            // No signal of the program's cuts it: the cut is an old one.
+            Outcome::Cut(_) => {
+                cut::take_cut(rt::Handle::current().task());
+                Some(-(libc::EINTR as isize))
+            }
+            Outcome::Kernel | Outcome::Home => None,
+        }
+    };
+    let result = if is_own_lock(call) {
+        None
+    } else {
+        raw::within(wait)
+    };
+    match result {
+        Some(result) => answer(call, result),
+        None => {
+            outsider::begin_wait(which, call.arguments[0]);
+            block(worker, call, IS_COUNTED)
+        }
+    }
+}
+
+/// Whether the call waits for a lock that the C library has for itself (N1).
+fn is_own_lock(call: &Call) -> bool {
+    /// More than the function's length, less than to the next function that waits.
+    const LENGTH: usize = 64;
+    let first = OWN_LOCKS.load(Relaxed);
+    call.next().wrapping_sub(first) < LENGTH
+}
+
+fn doze(worker: raw::Worker, call: &mut Call) -> Next {
+    let doze = |deadline: Option<Result<u64, isize>>| match deadline? {
+        Ok(deadline) if is_in_runtime() => {
+            state::preserved(|| cut::sleep_cuttable(&"sleep", deadline));
+            Some(0)
+        }
+        Ok(_) => None,
+        Err(error) => Some(error),
+    };
+    match raw::within(|| doze(sleep::deadline(call))) {
+        Some(result) => answer(call, result),
+        None => block(worker, call, 0),
+    }
+}
+
+fn attempt(worker: raw::Worker, call: &mut Call, trial: Trial) -> Next {
+    let end = raw::within(|| {
+        let in_runtime = is_in_runtime();
+        state::preserved(|| attempt::make(call, trial, in_runtime))
+    });
+    match end {
+        attempt::End::Answer(result) => answer(call, result),
+        attempt::End::InPlace if call.notes[attempt::DONE] > 0 => then(call, IS_REST),
+        attempt::End::InPlace => in_place(call),
+        attempt::End::Scope => block(worker, call, 0),
+    }
+}
+
+/// The stub has made the call.
+fn after(call: &mut Call) -> Next {
+    let form = call.notes[FORM];
+    if form == 0 {
+        // The library's own.
+        return outsider::pass(call).unwrap_or(Next::Return);
+    }
+    if form & IS_COUNTED != 0
+        && let Some(which) = word_call(call)
+    {
+        outsider::end_wait(which, call.arguments[0]);
+    }
+    if form & IN_SCOPE != 0
+        && let Some(worker) = raw::Worker::current()
+    {
+        // SAFETY: the caller is this worker, which has begun the scope.
+        raw::within(|| state::preserved(|| unsafe { worker.end_blocking() }));
+    }
+    match form {
+        IS_MAPPED => raw::within(|| state::preserved(code::mapped)),
+        IS_CLOSED => {
+            let which = match call.number as libc::c_long {
+                libc::SYS_close => call.arguments[0],
+                _ => call.arguments[1],
+            };
+            raw::within(|| state::preserved(|| ready::rouse(which)));
+        }
+        IS_FORK if call.result == 0 => umcg_intercept::stand_aside(true),
+        _ => {}
+    }
+    let done = call.notes[attempt::DONE] as isize;
+    if done > 0 {
+        // After a part, the part is the result, and the next call gets the error.
+        call.result = done + call.result.max(0);
+    }
+    Next::Return
+}

@@ -1,0 +1,94 @@
+//! The list of robust locks that a guest still has when it ends: each is marked, and a waiter of it
+//! woken, as the kernel does at the end of a thread (`exit_robust_list`).
+
+use super::memory;
+use super::words::wake_in_kernel;
+use std::ptr::with_exposed_provenance_mut;
+use std::sync::atomic::{AtomicU32, Ordering::*};
+use umcg_core::{call, guarded};
+
+/// The most locks that are looked at.
+const MOST: usize = 2048;
+/// The bit of a pointer that names a lock with priority inheritance.
+const INHERITS: usize = 1;
+const TID: u32 = 0x3fff_ffff;
+const OWNER_DIED: u32 = 0x4000_0000;
+const WAITERS: u32 = 0x8000_0000;
+
+/// Walks the list with this head, for the thread with this id. True if it has a lock with priority
+/// inheritance, which the kernel hands over when the kernel thread ends.
+pub(super) fn walk(head: usize, tid: u32) -> bool {
+    let Some([first, offset, pending]) = (head != 0).then(|| read_head(head)).flatten() else {
+        return false;
+    };
+    let mut inherits = pending & INHERITS != 0;
+    let mut entry = first;
+    for _ in 0..MOST {
+        if entry & !INHERITS == head {
+            break;
+        }
+        inherits |= entry & INHERITS != 0;
+        let next = memory::read::<u64>(entry & !INHERITS);
+        let is_pending = entry & !INHERITS == pending & !INHERITS;
+        if !is_pending && !mark((entry & !INHERITS).wrapping_add(offset), entry, tid, false) {
+            return inherits;
+        }
+        let Some(next) = next else { return inherits };
+        entry = next as usize;
+    }
+    if pending & !INHERITS != 0 {
+        mark(
+            (pending & !INHERITS).wrapping_add(offset),
+            pending,
+            tid,
+            true,
+        );
+    }
+    inherits
+}
+
+fn read_head(head: usize) -> Option<[usize; 3]> {
+    let [first, offset, pending, _] = [0, 8, 16, 0].map(|at| memory::read::<u64>(head + at));
+    Some([first? as usize, offset? as usize, pending? as usize])
+}
+
+/// Marks the lock that has this word. False if it cannot be accessed.
+fn mark(word: usize, entry: usize, tid: u32, is_pending: bool) -> bool {
+    if word % size_of::<u32>() != 0 || !can_write(word) {
+        return false;
+    }
+    // SAFETY: it can be written; others access it by atomic operations.
+    let lock = unsafe { AtomicU32::from_ptr(with_exposed_provenance_mut(word)) };
+    let inherits = entry & INHERITS != 0;
+    let mut value = lock.load(Relaxed);
+    if is_pending && !inherits && value == 0 {
+        // It was freed, but a waiter may not have been woken.
+        wake_in_kernel(word);
+        return true;
+    }
+    while value & TID == tid {
+        let next = value & WAITERS | OWNER_DIED;
+        // ORDERING(robust): SeqCst, pairs with the program's own operations: the kernel's is a full
+        // barrier.
+        match lock.compare_exchange(value, next, SeqCst, Relaxed) {
+            Ok(_) => {
+                if !inherits && value & WAITERS != 0 {
+                    wake_in_kernel(word);
+                }
+                break;
+            }
+            Err(now) => value = now,
+        }
+    }
+    true
+}
+
+/// Whether the word can be written: the kernel adds 0 to it.
+fn can_write(word: usize) -> bool {
+    const FAULT: isize = -(libc::EFAULT as isize);
+    const ADD_NOTHING: usize = (libc::FUTEX_OP_ADD as usize) << 28;
+    let operation = libc::FUTEX_WAKE_OP as usize | libc::FUTEX_PRIVATE_FLAG as usize;
+    guarded::load(word).is_some()
+        // SAFETY: the word is changed by nothing.
+        && unsafe { call(libc::SYS_futex, [word, operation, 0, 0, word, ADD_NOTHING]) } != FAULT
+}

@@ -1,0 +1,196 @@
+//! Patrols: an idle server looks at the others from time to time, in place of being woken for each
+//! worker that another server makes ready.
+//!
+//! Waking a server takes some ten microseconds of both, and a theft stops the server that is stolen
+//! from. Workers that wake each other in turn, each for less than that, are better off on one
+//! server. A burst of real work is not. Which of the two it is shows only when one looks twice:
+//!
+//! ```text
+//!                    a look finds workers elsewhere
+//!          ASLEEP --woken--> LOOKS -----------------> ON PATROL: naps of some 50 us
+//!            ^                                         |   |   ^
+//!            |                                         |   '---' the queue drains fast: leave it
+//!            '--- several naps without any worker -----'
+//!                                                      '---> the queue does not: steal half of it
+//! ```
+//!
+//! - P1: the rate at which the other server takes workers from its queues, between two looks of the
+//!   same thief, says how long it needs for those that stand there now. If that is less than
+//!   [`WORTH`], they stay.
+//! - P2: *a server on patrol looks again by itself*, so nobody wakes one for a worker that another
+//!   server has woken. It gives up its patrol before it announces its sleep. So a thread that has
+//!   put a worker into a queue, and finds a server on patrol, relies on a look after that; a thread
+//!   that finds none wakes a server, by the protocol of `idle`.
+//! - P3: new workers, and workers from outside, wake a sleeping server as before.
+
+use crate::rt::base::clock;
+use crate::rt::base::here::Here;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use std::time::Duration;
+use umcg_core::asymmetric;
+
+/// In nanoseconds: workers that their server will have run after this time are not stolen.
+const WORTH: u64 = 50_000;
+/// How long a server on patrol naps.
+const NAP: Duration = Duration::from_micros(50);
+/// How many naps in a row may find no worker elsewhere.
+const NAPS: u32 = 8;
+/// Two looks tell a rate if so much time lies between them, in nanoseconds.
+const SHORTEST: u64 = 20_000;
+const LONGEST: u64 = 2_000_000;
+
+/// What a server is on patrol for, and what it shows to others.
+#[derive(Default)]
+#[repr(align(128))]
+struct Beat {
+    /// How many workers it has taken from its queues. Only the server writes it, as all that
+    /// follows.
+    served: AtomicU64,
+    is_on_patrol: AtomicBool,
+    /// How many naps are left.
+    naps: AtomicU32,
+    /// What the last look saw: at which server, when, and how many that had served.
+    victim: AtomicUsize,
+    seen_at: AtomicU64,
+    seen_served: AtomicU64,
+}
+
+/// The patrols of a runtime's servers.
+#[derive(Default)]
+pub(super) struct Patrol {
+    beats: Box<[Beat]>,
+    /// How many servers are on patrol.
+    count: AtomicUsize,
+}
+
+impl Patrol {
+    pub(super) fn start(&mut self, servers: usize) {
+        self.beats = (0..servers).map(|_| Beat::default()).collect();
+    }
+
+    fn beat(&self, here: &Here) -> &Beat {
+        &self.beats[here.index()]
+    }
+
+    /// The server runs a worker of its own queues.
+    #[inline]
+    pub(super) fn note_served(&self, here: &Here) {
+        let beat = self.beat(here);
+        beat.served.store(beat.served.load(Relaxed) + 1, Relaxed);
+        if beat.is_on_patrol.load(Relaxed) {
+            self.end(beat);
+        }
+    }
+
+    /// Whether a server will look without being woken. The caller has put a worker into a queue.
+    #[inline]
+    pub(super) fn will_look(&self) -> bool {
+        asymmetric::light();
+        self.count.load(Relaxed) > 0
+    }
+
+    pub(super) fn is_on_patrol(&self, here: &Here) -> bool {
+        self.beat(here).is_on_patrol.load(Relaxed)
+    }
+
+    /// A look at the server that has the most workers in its queues, `load` of them. Whether some
+    /// of them are worth a theft (P1).
+    pub(super) fn is_worthwhile(&self, here: &Here, victim: usize, load: usize) -> bool {
+        let (beat, now) = (self.beat(here), clock::now());
+        beat.naps.store(NAPS, Relaxed);
+        let served = self.beats[victim].served.load(Relaxed);
+        let elapsed = now.saturating_sub(beat.seen_at.load(Relaxed));
+        let is_known = beat.victim.load(Relaxed) == victim && elapsed < LONGEST;
+        if is_known && elapsed < SHORTEST {
+            return false;
+        }
+        let done = served.wrapping_sub(beat.seen_served.load(Relaxed));
+        beat.victim.store(victim, Relaxed);
+        beat.seen_at.store(now, Relaxed);
+        beat.seen_served.store(served, Relaxed);
+        is_known && done.saturating_mul(WORTH) < elapsed.saturating_mul(load as u64)
+    }
+
+    /// How long the calling server, which has no worker, may sleep before it looks again; none if
+    /// it is not on patrol.
+    pub(super) fn nap(&self, here: &Here) -> Option<Duration> {
+        let beat = self.beat(here);
+        let left = beat.naps.load(Relaxed);
+        if left == 0 {
+            if beat.is_on_patrol.load(Relaxed) {
+                self.end(beat);
+            }
+            return None;
+        }
+        beat.naps.store(left - 1, Relaxed);
+        if !beat.is_on_patrol.load(Relaxed) {
+            beat.is_on_patrol.store(true, Relaxed);
+            self.count.fetch_add(1, Relaxed);
+        }
+        Some(NAP)
+    }
+
+    /// P2.
+    #[cold]
+    fn end(&self, beat: &Beat) {
+        beat.is_on_patrol.store(false, Relaxed);
+        beat.naps.store(0, Relaxed);
+        self.count.fetch_sub(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patrol() -> (Patrol, Here, Here) {
+        let mut patrol = Patrol::default();
+        patrol.start(2);
+        // SAFETY: used on this thread only.
+        let here = unsafe { Here::new(0) };
+        // SAFETY: as above.
+        (patrol, here, unsafe { Here::new(1) })
+    }
+
+    #[test]
+    fn a_queue_that_stands_still_is_stolen_from_at_the_second_look() {
+        let (patrol, thief, _) = patrol();
+        assert!(!patrol.is_worthwhile(&thief, 1, 1));
+        std::thread::sleep(NAP);
+        assert!(patrol.is_worthwhile(&thief, 1, 1));
+    }
+
+    #[test]
+    fn a_queue_that_drains_fast_is_left() {
+        let (patrol, thief, victim) = patrol();
+        assert!(!patrol.is_worthwhile(&thief, 1, 60));
+        let served = patrol.beats[1].served.load(Relaxed);
+        std::thread::sleep(NAP);
+        // As if 100 workers had run in each microsecond.
+        let elapsed = clock::now() - patrol.beats[0].seen_at.load(Relaxed);
+        patrol.beats[1].served.store(served + elapsed / 10, Relaxed);
+        assert!(!patrol.is_worthwhile(&thief, 1, 60));
+        patrol.note_served(&victim);
+        std::thread::sleep(NAP);
+        assert!(patrol.is_worthwhile(&thief, 1, 60));
+    }
+
+    #[test]
+    fn a_patrol_ends_after_looks_in_vain_or_when_there_is_work() {
+        let (patrol, thief, _) = patrol();
+        assert_eq!(patrol.nap(&thief), None);
+        assert!(!patrol.will_look());
+        patrol.is_worthwhile(&thief, 1, 5);
+        for _ in 0..NAPS {
+            assert_eq!(patrol.nap(&thief), Some(NAP));
+            assert!(patrol.will_look() && patrol.is_on_patrol(&thief));
+        }
+        assert_eq!(patrol.nap(&thief), None);
+        assert!(!patrol.will_look());
+        patrol.is_worthwhile(&thief, 1, 5);
+        assert_eq!(patrol.nap(&thief), Some(NAP));
+        patrol.note_served(&thief);
+        assert!(!patrol.will_look());
+        assert_eq!(patrol.nap(&thief), None);
+    }
+}

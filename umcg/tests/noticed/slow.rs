@@ -1,0 +1,125 @@
+//! Workers that the kernel keeps where no call announces it.
+
+use super::runtime;
+use std::io::{Read, Write};
+use std::ptr::{null_mut, with_exposed_provenance_mut};
+use std::sync::atomic::{AtomicBool, Ordering::*};
+
+/// A page whose first access waits until it is [`fill`](SlowPage::fill)ed.
+struct SlowPage {
+    fault: i32,
+    at: usize,
+}
+
+const PAGE: usize = 4096;
+
+impl SlowPage {
+    /// None where the kernel forbids it.
+    fn new() -> Option<SlowPage> {
+        const USER_MODE_ONLY: i32 = 1;
+        const API: u64 = 0xaa;
+        const UFFDIO_API: libc::c_ulong = 0xc018_aa3f;
+        const UFFDIO_REGISTER: libc::c_ulong = 0xc020_aa00;
+        const MISSING: u64 = 1;
+        // SAFETY: makes a descriptor.
+        let fault = unsafe {
+            libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | USER_MODE_ONLY) as i32
+        };
+        if fault < 0 {
+            return None;
+        }
+        // SAFETY: a new mapping.
+        let at = unsafe {
+            libc::mmap(
+                null_mut(),
+                PAGE,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        let mut api = [API, 0, 0];
+        let mut range = [at.expose_provenance() as u64, PAGE as u64, MISSING, 0];
+        // SAFETY: the structure of the call.
+        let known = unsafe { libc::ioctl(fault, UFFDIO_API, api.as_mut_ptr()) };
+        // SAFETY: likewise.
+        let registered = unsafe { libc::ioctl(fault, UFFDIO_REGISTER, range.as_mut_ptr()) };
+        (known == 0 && registered == 0).then_some(SlowPage {
+            fault,
+            at: at.expose_provenance(),
+        })
+    }
+
+    fn fill(&self, byte: u8) {
+        const UFFDIO_COPY: libc::c_ulong = 0xc028_aa03;
+        let from = [byte; PAGE];
+        let from = from.as_ptr().expose_provenance() as u64;
+        let mut copy = [self.at as u64, from, PAGE as u64, 0, 0];
+        // SAFETY: the structure of the call.
+        let filled = unsafe { libc::ioctl(self.fault, UFFDIO_COPY, copy.as_mut_ptr()) };
+        assert_eq!(filled, 0);
+    }
+
+    fn read(&self) -> u8 {
+        // SAFETY: mapped, and filled by then.
+        unsafe { with_exposed_provenance_mut::<u8>(self.at).read_volatile() }
+    }
+}
+
+#[test]
+fn a_page_fault_keeps_the_worker_and_not_its_server() {
+    if SlowPage::new().is_none() {
+        eprintln!("userfaultfd is not allowed here: not tested");
+        return;
+    }
+    let runtime = runtime();
+    for turn in 0..20 {
+        let page = SlowPage::new().unwrap();
+        let is_read = AtomicBool::new(false);
+        runtime.run(|| {
+            umcg::scope(|scope| {
+                scope.spawn(|| {
+                    let sum = 2.5f64;
+                    assert_eq!(page.read(), turn);
+                    assert_eq!(std::hint::black_box(sum), 2.5);
+                    is_read.store(true, Release);
+                });
+                // Runs although the only server's thread has slept in the fault.
+                umcg::yield_now();
+                assert!(!is_read.load(Acquire));
+                page.fill(turn);
+            });
+        });
+        assert!(is_read.into_inner());
+    }
+}
+
+#[test]
+fn both_ends_of_a_fifo_are_opened_on_one_server() {
+    let runtime = runtime();
+    let path = std::env::temp_dir().join(format!("umcg-fifo-{}", std::process::id()));
+    let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+    // SAFETY: a name.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    for turn in 0..20u8 {
+        let text = runtime.run(|| {
+            let from = path.clone();
+            let reader = umcg::spawn(move || {
+                let mut text = Vec::new();
+                std::fs::File::open(from)
+                    .unwrap()
+                    .read_to_end(&mut text)
+                    .unwrap();
+                text
+            });
+            umcg::yield_now();
+            let mut to = std::fs::File::create(&path).unwrap();
+            to.write_all(&[turn]).unwrap();
+            drop(to);
+            reader.join().unwrap()
+        });
+        assert_eq!(text, [turn]);
+    }
+    std::fs::remove_file(&path).unwrap();
+}
