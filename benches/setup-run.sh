@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the programs that `umcg bench run` sets natively beside `umcg run`, and the compilers and
-# libraries for its own ones, as far as apt has them.
+# libraries for its own ones, as far as apt has them; and the database of `umcg bench block`.
 #
 #   benches/setup-run.sh
 #

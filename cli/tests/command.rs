@@ -147,6 +147,48 @@ fn bench_rt_runs_sides_as_children() {
     }
 }
 
+#[test]
+fn bench_block_has_all_sides() {
+    let file = std::env::temp_dir().join(format!("umcg-bench-block-{}.svg", std::process::id()));
+    // The kernel counts the CPU time of another process too coarsely for turns as short as these.
+    let only = ["ops", "kernel_threads", "cpu sleep", "cpu hook"];
+    let only = only.iter().flat_map(|words| ["--only", words]);
+    let more: Vec<&str> = only.chain(["--plot", file.to_str().unwrap()]).collect();
+    let report = small("block", &more);
+    let svg = std::fs::read_to_string(&file);
+    let _ = std::fs::remove_file(&file);
+    assert!(svg.unwrap().contains("umcg-net"));
+    let rows = |case: &str, what: &str, metric: &str| {
+        let rows = report["rows"].as_array().unwrap();
+        let is = |row: &&Value| {
+            row["case"] == case && row["params"]["what"] == what && row["metric"] == metric
+        };
+        rows.iter().filter(is).count()
+    };
+    for case in ["threads", "tokio"] {
+        assert_eq!(rows(case, "sleep", "ops"), 1, "{case}");
+        assert_eq!(rows(case, "echo", "ops"), 2, "{case}");
+    }
+    assert_eq!(rows("umcg-net", "echo", "ops"), 2);
+    assert_eq!(rows("umcg-off", "hook", "cpu"), 4);
+    assert_eq!(rows("umcg-off", "none", "ops"), 2);
+    if cfg!(target_arch = "x86_64") {
+        let all = [
+            ("sleep", 1),
+            ("echo", 2),
+            ("mutex", 2),
+            ("hook", 4),
+            ("none", 2),
+        ];
+        for (what, count) in all {
+            assert_eq!(rows("umcg", what, "ops"), count, "{what}");
+        }
+        // Where there is a database, all sides ask it.
+        let clients = ["umcg", "threads", "tokio"].map(|case| rows(case, "client", "ops"));
+        assert!(clients == [0; 3] || clients == [1; 3], "{clients:?}");
+    }
+}
+
 /// With so little time that the figures say nothing.
 fn small(bench: &str, more: &[&str]) -> Value {
     let report = json(
@@ -310,7 +352,12 @@ fn doctor_looks_at_everything() {
         assert!(["yes", "no", "limited", "info"].contains(&feature["state"].as_str().unwrap()));
         assert!(feature["detail"].is_string() && feature["effect"].is_string());
     }
-    for name in ["epoll_pwait2", "pidfd_open", "timers of threads"] {
+    for name in [
+        "epoll_pwait2",
+        "pidfd_open",
+        "timers of threads",
+        "blocking noticed",
+    ] {
         assert!(
             features.iter().any(|feature| feature["feature"] == name),
             "{name}"
@@ -432,6 +479,8 @@ fn wrong_arguments_are_refused() {
         &["bench", "nothing"],
         &["bench", "rt", "--only", "speed"],
         &["bench", "rt-child", "{}"],
+        &["bench", "block", "--only", "speed"],
+        &["bench", "block-child", "{}"],
         &["bench", "sem", "--only", "ready"],
         &["bench", "sync-child", "{}"],
         &["bench", "uth", "--json", "--paper"],
@@ -541,6 +590,7 @@ fn help_says_what_metrics_are() {
         ("tube", "epsilon "),
         ("uth", "reinit "),
         ("switch", "round_trips "),
+        ("block", "kernel_threads "),
     ] {
         let help = String::from_utf8(run(&["bench", bench, "--help"]).stdout).unwrap();
         let line = help.lines().find(|line| line.trim().starts_with(metric));

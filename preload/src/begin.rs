@@ -1,6 +1,6 @@
 //! The begin: when the program is about to make its first thread.
 
-use crate::heap;
+use crate::{heap, linker, rseq};
 use std::ptr::null_mut;
 use std::sync::{Once, OnceLock};
 use umcg::intercept::{Settings, tell};
@@ -57,6 +57,10 @@ fn obstacle() -> Option<&'static str> {
         Some("all keys of pthread_key_create are taken")
     } else if !has_one_thread() {
         Some("the program has threads already")
+    } else if !linker::is_free() {
+        Some("a library makes the first thread while it is loaded")
+    } else if rseq::is_foreign() {
+        Some("it has registered an area for restartable sequences (rseq)")
     } else {
         None
     }

@@ -15,6 +15,8 @@
 
 mod begin;
 mod heap;
+mod linker;
+mod rseq;
 mod settings;
 mod symbols;
 

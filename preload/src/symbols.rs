@@ -3,7 +3,7 @@
 use crate::begin::before_thread;
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::transmute;
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 type Start = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
@@ -51,6 +51,24 @@ static CREATE_C11: Function = Function::new(c"thrd_create");
 pub(crate) fn prepare() {
     CREATE.get();
     CREATE_C11.get();
+}
+
+/// Makes a thread by the C library's function. False if it cannot.
+///
+/// # Safety
+/// The first argument is room for the thread's name.
+pub(crate) unsafe fn create(
+    thread: *mut libc::pthread_t,
+    body: extern "C" fn(*mut c_void) -> *mut c_void,
+) -> bool {
+    let function = CREATE.get();
+    if function.is_null() {
+        return false;
+    }
+    // SAFETY: the function has this type.
+    let create = unsafe { transmute::<*mut c_void, Create>(function) };
+    // SAFETY: by the contract; no attributes, no argument.
+    unsafe { create(thread, null(), body, null_mut()) == 0 }
 }
 
 /// pthread_create(3).

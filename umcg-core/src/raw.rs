@@ -89,12 +89,6 @@ pub unsafe fn on_trap(context: *mut std::ffi::c_void) -> bool {
     unsafe { umcg::stuck::on_trap(context) }
 }
 
-/// Interrupts a thread of this process by a signal whose handler does nothing for it: a system call
-/// that can be restarted begins anew. False if there is no such thread, or no handler.
-pub fn interrupt(tid: i32) -> bool {
-    preempt::interrupt(tid)
-}
-
 /// Sets the preemption interval of all servers, in nanoseconds; 0 for none.
 ///
 /// # Errors

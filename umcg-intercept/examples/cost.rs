@@ -157,6 +157,7 @@ mod cost {
             measure(&format!("unpatched, later: {name}"), || by_libc(number))
         });
         let config = Config {
+            has_threads: false,
             hook,
             is_hooked: &HOOKED,
             except: |_| false,

@@ -192,6 +192,7 @@ mod pass {
         // SAFETY: a handler that is safe in signal handlers.
         unsafe { libc::sigaction(libc::SIGTRAP, &raw const action, core::ptr::null_mut()) };
         let config = Config {
+            has_threads: false,
             hook,
             is_hooked: &ALL,
             except: |_| false,

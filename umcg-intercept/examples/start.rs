@@ -66,6 +66,7 @@ mod start {
             assert!(!loaded.is_null(), "cannot load {name:?}");
         }
         let config = Config {
+            has_threads: false,
             hook,
             is_hooked: &ALL,
             except,

@@ -64,6 +64,10 @@ pub struct Config {
     /// For each number whether it is hooked: all but zero. Sites whose number is known not to be
     /// are left as they are. `rt_sigreturn` never is.
     pub is_hooked: &'static [u8; 512],
+    /// Other threads may be in a site's system call while it is replaced. A site is left as it is
+    /// if they would return into the midst of the jump. Objects that are found later always count
+    /// so.
+    pub has_threads: bool,
     /// Objects to leave alone. The library that the engine is part of always is.
     pub except: fn(&Object) -> bool,
 }

@@ -100,6 +100,7 @@ fn installed() -> &'static Report {
         // SAFETY: the handler is safe in signal handlers.
         unsafe { libc::sigaction(libc::SIGTRAP, &raw const action, core::ptr::null_mut()) };
         let config = Config {
+            has_threads: false,
             hook,
             is_hooked: &HOOKED,
             except: |_| false,

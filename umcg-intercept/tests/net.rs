@@ -95,6 +95,7 @@ struct Action {
 #[test]
 fn all_kinds_of_calls() {
     let config = Config {
+        has_threads: false,
         hook,
         is_hooked: &HOOKED,
         except: |_| false,

@@ -230,6 +230,7 @@ fn start(number: usize, width: u16, flags: u64) -> Registers {
 #[test]
 fn all_ways_preserve_all() {
     let config = Config {
+        has_threads: false,
         hook,
         is_hooked: &HOOKED,
         except: |_| false,

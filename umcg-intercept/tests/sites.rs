@@ -51,6 +51,7 @@ fn as_many_as_a_disassembler() {
         }
     }
     let config = Config {
+        has_threads: false,
         hook,
         is_hooked: &ALL,
         except: |_| false,

@@ -122,6 +122,7 @@ mod step {
     // The timer's signal goes to the main thread, so this test has no harness.
     pub(crate) fn main() {
         let config = Config {
+            has_threads: false,
             hook,
             is_hooked: &HOOKED,
             except: |_| false,

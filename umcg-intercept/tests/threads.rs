@@ -62,6 +62,7 @@ fn install_under_load() {
         }
         std::thread::sleep(std::time::Duration::from_millis(30));
         let config = Config {
+            has_threads: false,
             hook,
             is_hooked: &ALL,
             except: |_| false,

@@ -48,9 +48,10 @@ impl Bar {
     fn verdict(&self, report: &Report, row: &Row) -> Option<String> {
         let of = |case| Some(report.beside(row, case, row.metric)?.median);
         let (text, is_met) = match self.limit {
-            Limit::Times(most, case) => {
-                (format!("at most {} x {case}", number(most)), row.median <= most * of(case)?)
-            }
+            Limit::Times(most, case) => (
+                format!("at most {} x {case}", number(most)),
+                row.median <= most * of(case)?,
+            ),
             Limit::More(most) => {
                 let more = 1e3 * (row.median - of(UMCG_OFF)?);
                 let text = format!("{} ns more, at most {}", number(more), number(most));

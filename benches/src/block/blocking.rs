@@ -16,16 +16,25 @@ const SHORT: Duration = Duration::from_micros(50);
 
 /// Each flow sleeps, again and again.
 pub(super) fn sleep(flows: &Flows, request: &Request) -> Result<Figures> {
-    let body = |tally: &Tally| while {
-        thread::sleep(NAP);
-        tally.note(1)
-    } {};
+    let body = |tally: &Tally| {
+        tally.await_begin();
+        loop {
+            thread::sleep(NAP);
+            if !tally.note(1) {
+                break;
+            }
+        }
+    };
     match flows {
         Flows::Tasks(runtime) => measure(request, |_, tally| {
-            let body = async move { while {
-                tokio::time::sleep(NAP).await;
-                tally.note(1)
-            } {} };
+            let body = async move {
+                loop {
+                    tokio::time::sleep(NAP).await;
+                    if !tally.note(1) {
+                        break;
+                    }
+                }
+            };
             Ok(Flows::spawn_task(runtime, body))
         }),
         _ => measure(request, |_, tally| flows.spawn(move || body(&tally))),
@@ -47,14 +56,19 @@ pub(super) fn mutex(flows: &Flows, request: &Request, inside: fn()) -> Result<Fi
     let mutex = Arc::new(Mutex::new(0u64));
     let figures = measure(request, |_, tally| {
         let mutex = Arc::clone(&mutex);
-        flows.spawn(move || while {
-            let mut held = mutex.lock().expect("a holder panicked");
-            let before = *held;
-            inside();
-            *held = before + 1;
-            drop(held);
-            tally.note(1)
-        } {})
+        flows.spawn(move || {
+            tally.await_begin();
+            loop {
+                let mut held = mutex.lock().expect("a holder panicked");
+                let before = *held;
+                inside();
+                *held = before + 1;
+                drop(held);
+                if !tally.note(1) {
+                    break;
+                }
+            }
+        })
     })?;
     // What was done before and after the time is there, too.
     let held = mutex.lock().expect("a holder panicked");
@@ -86,13 +100,15 @@ fn entry(index: usize) -> (String, String) {
 fn ask_in_flow(client: &Client, index: usize, tally: &Tally) -> Result<()> {
     let mut connection: Connection = client.get_connection().context("cannot connect")?;
     let (key, value) = entry(index);
-    while {
+    tally.await_begin();
+    loop {
         cmd("SET").arg(&key).arg(&value).exec(&mut connection)?;
         let found: String = cmd("GET").arg(&key).query(&mut connection)?;
         ensure!(found == value, "a wrong answer: {found}");
-        tally.note(2)
-    } {}
-    Ok(())
+        if !tally.note(2) {
+            return Ok(());
+        }
+    }
 }
 
 async fn ask_in_task(client: &Client, index: usize, tally: &Tally) -> Result<()> {
@@ -101,14 +117,18 @@ async fn ask_in_task(client: &Client, index: usize, tally: &Tally) -> Result<()>
         .set_connection_timeout(None)
         .set_response_timeout(None);
     let connection = client.get_multiplexed_async_connection_with_config(&patient);
-    let mut connection: aio::MultiplexedConnection =
-        connection.await.context("cannot connect")?;
+    let mut connection: aio::MultiplexedConnection = connection.await.context("cannot connect")?;
     let (key, value) = entry(index);
-    while {
-        cmd("SET").arg(&key).arg(&value).exec_async(&mut connection).await?;
+    loop {
+        cmd("SET")
+            .arg(&key)
+            .arg(&value)
+            .exec_async(&mut connection)
+            .await?;
         let found: String = cmd("GET").arg(&key).query_async(&mut connection).await?;
         ensure!(found == value, "a wrong answer: {found}");
-        tally.note(2)
-    } {}
-    Ok(())
+        if !tally.note(2) {
+            return Ok(());
+        }
+    }
 }

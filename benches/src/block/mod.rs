@@ -59,9 +59,8 @@ pub(crate) const METRICS: &[Metric] = &[
 /// How many of [`METRICS`] a case has that does not count its threads.
 const PLAIN: usize = 2;
 
-const OPS_COLUMNS: &[(&str, Column)] = &[
-    ("ns an op", |_, row: &Row| Some(number(1e9 / row.median))),
-];
+const OPS_COLUMNS: &[(&str, Column)] =
+    &[("ns an op", |_, row: &Row| Some(number(1e9 / row.median)))];
 const COLUMNS: &[(&str, Column)] = &[("bar", bars::verdict)];
 
 const fn section(
@@ -256,7 +255,13 @@ impl Side {
             Turns::Alone { work, flows } => self.alone(*work, *flows, budget),
             Turns::Asking { file, flows } => {
                 let database = Database::start(file, self.others())?;
-                self.alone(Work::Ask { port: database.port }, *flows, budget)
+                self.alone(
+                    Work::Ask {
+                        port: database.port,
+                    },
+                    *flows,
+                    budget,
+                )
             }
             Turns::Echo { connections } => self.echo(*connections, budget),
         }
@@ -302,7 +307,14 @@ impl Side {
             case => (case, ""),
         };
         let cpus = [&self.cpus[..1], self.others()];
-        rt::echo(&self.program("rt-child"), case, kind, connections, budget, cpus)
+        rt::echo(
+            &self.program("rt-child"),
+            case,
+            kind,
+            connections,
+            budget,
+            cpus,
+        )
     }
 }
 

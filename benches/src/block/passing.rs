@@ -27,15 +27,22 @@ pub(super) fn call(
         bail!("only workers of ours are noticed")
     };
     let budget = request.budget();
-    let calls = move || if closes {
-        // SAFETY: there is no such descriptor.
-        timed(budget, || unsafe { libc::close(-1) })
-    } else {
-        // SAFETY: the call has no arguments.
-        timed(budget, || unsafe { libc::syscall(libc::SYS_getppid) as i32 })
+    let calls = move || {
+        if closes {
+            // SAFETY: there is no such descriptor.
+            timed(budget, || unsafe { libc::close(-1) })
+        } else {
+            // SAFETY: the call has no arguments.
+            timed(budget, || unsafe {
+                libc::syscall(libc::SYS_getppid) as i32
+            })
+        }
     };
     if on_worker {
-        runtime.spawn(calls).join().map_err(|error| anyhow::anyhow!("{error}"))?
+        runtime
+            .spawn(calls)
+            .join()
+            .map_err(|error| anyhow::anyhow!("{error}"))?
     } else {
         calls()
     }
@@ -44,9 +51,11 @@ pub(super) fn call(
 #[inline(always)]
 fn timed(budget: Duration, call: impl Fn() -> i32) -> Result<Figures> {
     // So that the counted part is all that is timed.
-    let size = harness::measure(budget / 8, |n| (0..n).for_each(|_| {
+    let size = harness::measure(budget / 8, |n| {
+        (0..n).for_each(|_| {
             black_box(call());
-        }));
+        })
+    });
     let before = cpu_time()?;
     let operations = (size.rate() * budget.as_secs_f64()).max(1.0) as u64;
     let sample = harness::time(operations, || {
@@ -67,14 +76,19 @@ fn timed(budget: Duration, call: impl Fn() -> i32) -> Result<Figures> {
 pub(super) fn busy(flows: &Flows, request: &Request, computes: bool) -> Result<Figures> {
     let steps = if computes { STEPS } else { 0 };
     window::measure(request, |_, tally| {
-        flows.spawn(move || while {
-            for _ in 0..TURNS {
-                if steps > 0 {
-                    compute(steps);
+        flows.spawn(move || {
+            tally.await_begin();
+            loop {
+                for _ in 0..TURNS {
+                    if steps > 0 {
+                        compute(steps);
+                    }
+                    umcg::yield_now();
                 }
-                umcg::yield_now();
+                if !tally.note(TURNS) {
+                    break;
+                }
             }
-            tally.note(TURNS)
-        } {})
+        })
     })
 }

@@ -18,14 +18,9 @@ pub(super) enum Work {
     /// One holds a mutex, and sleeps.
     MutexSleep,
     /// All ask a database at this port.
-    Ask {
-        port: u16,
-    },
+    Ask { port: u16 },
     /// One makes a call that passes.
-    Call {
-        on_worker: bool,
-        closes: bool,
-    },
+    Call { on_worker: bool, closes: bool },
     /// All compute, and give way.
     Compute,
     /// All give way.
@@ -152,7 +147,14 @@ mod tests {
                 assert_eq!(figures.is_ok(), can, "{request:?}: {figures:?}");
                 if let Ok(figures) = figures {
                     assert!(figures.operations > 0 && figures.nanos > 0, "{request:?}");
-                    assert_eq!(figures.flows, if can && work.has_flows() { 3 } else { figures.flows });
+                    assert_eq!(
+                        figures.flows,
+                        if can && work.has_flows() {
+                            3
+                        } else {
+                            figures.flows
+                        }
+                    );
                 }
             }
         }

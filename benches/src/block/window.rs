@@ -1,15 +1,18 @@
 //! Counts what many flows do in a given time.
 //!
-//! The flows work until they are told to end. The time begins when all of them have been at it once
-//! on the average, so that starting them does not count. The calling thread sleeps meanwhile.
+//! The flows begin when all are there, and work until they are told to end. The time begins when
+//! all of them have been at it once on the average, so that starting them does not count. The
+//! calling thread sleeps meanwhile, and runs before all others when it wakes (SCHED_FIFO, where it
+//! is allowed to): among thousands of threads its turn would come late.
 
 use super::flows::Join;
 use super::request::{Figures, Request};
+use crate::rt::go_first;
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,10 +26,29 @@ const LOOKS: u32 = 8;
 pub(super) struct Tally {
     done: AtomicU64,
     is_over: AtomicBool,
+    has_begun: Mutex<bool>,
+    begins: Condvar,
     failure: Mutex<Option<String>>,
 }
 
 impl Tally {
+    /// Waits, as a thread does, until all flows are there.
+    pub(super) fn await_begin(&self) {
+        let begun = self
+            .has_begun
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        drop(self.begins.wait_while(begun, |begun| !*begun));
+    }
+
+    fn begin(&self) {
+        *self
+            .has_begun
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = true;
+        self.begins.notify_all();
+    }
+
     /// Notes these operations. False if the flow is to end.
     pub(super) fn note(&self, operations: u64) -> bool {
         self.done.fetch_add(operations, Relaxed);
@@ -64,6 +86,8 @@ pub(super) fn measure(
             Err(_) => break,
         }
     }
+    go_first();
+    tally.begin();
     let figures = watch(&tally, joins.len(), request.budget());
     tally.is_over.store(true, Relaxed);
     joins.into_iter().for_each(|join| join());
@@ -109,7 +133,10 @@ pub(super) fn cpu_time() -> Result<Duration> {
     if unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) } != 0 {
         return Err(io::Error::last_os_error()).context("the clock of this process");
     }
-    Ok(Duration::new(time.tv_sec.try_into()?, time.tv_nsec.try_into()?))
+    Ok(Duration::new(
+        time.tv_sec.try_into()?,
+        time.tv_nsec.try_into()?,
+    ))
 }
 
 fn kernel_threads() -> Result<u64> {

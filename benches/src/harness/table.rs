@@ -57,6 +57,19 @@ pub(super) fn text(value: &Value) -> String {
     }
 }
 
+/// The parameters of a table. Its cases mostly differ by the variant alone, and the one with most
+/// parameters has all; others come behind.
+fn keys<'a>(rows: &[&'a Row]) -> Option<Vec<&'a str>> {
+    let most = rows.iter().max_by_key(|row| row.params.len())?;
+    let mut keys: Vec<&str> = most.params.keys().map(String::as_str).collect();
+    for key in rows.iter().flat_map(|row| row.params.keys()) {
+        if !keys.contains(&key.as_str()) {
+            keys.push(key);
+        }
+    }
+    Some(keys)
+}
+
 /// Renders one section; `None` if the report has nothing for it.
 pub fn table(report: &Report, section: &Section) -> Option<String> {
     let rows: Vec<&Row> = report
@@ -64,20 +77,7 @@ pub fn table(report: &Report, section: &Section) -> Option<String> {
         .iter()
         .filter(|row| row.metric == section.metric)
         .collect();
-    // Cases of one table mostly differ in their parameters by the variant alone; the one with most
-    // has all. Others come behind.
-    let mut keys: Vec<&str> = rows
-        .iter()
-        .max_by_key(|row| row.params.len())?
-        .params
-        .keys()
-        .map(String::as_str)
-        .collect();
-    for key in rows.iter().flat_map(|row| row.params.keys()) {
-        if !keys.contains(&key.as_str()) {
-            keys.push(key);
-        }
-    }
+    let keys = keys(&rows)?;
     let mut groups: Vec<Params> = Vec::new();
     rows.iter().map(|row| row.group()).for_each(|group| {
         if !groups.contains(&group) {

@@ -260,7 +260,7 @@ fn open(clients: &mut Clients, budget: Duration, every: Duration) -> Result<Outc
 }
 
 /// As far as this process is allowed to.
-fn go_first() {
+pub(crate) fn go_first() {
     let first = libc::sched_param { sched_priority: 1 };
     // SAFETY: a valid parameter, for the calling thread.
     if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &first) } != 0 {

@@ -23,15 +23,15 @@ mod threads;
 mod tokio;
 
 use crate::harness::{
-    self, Case, Column, Go, Metric, Options, Params, Plan, Program, Report, Section, higher,
-    lower,
+    self, Case, Column, Go, Metric, Options, Params, Plan, Program, Report, Section, higher, lower,
 };
 use anyhow::{Result, ensure};
+pub(crate) use load::go_first;
 use load::{Load, Outcome};
 use process::Starter;
 pub use request::child;
-pub(crate) use side::compute;
 use request::{Figures, Request, Work};
+pub(crate) use side::compute;
 use std::time::Duration;
 
 /// The work of a bench, and how its figures become those of its metrics.

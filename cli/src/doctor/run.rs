@@ -9,7 +9,11 @@ use std::process::Command;
 use std::ptr;
 
 pub(super) fn all() -> Vec<Finding> {
-    vec![unmodified_programs(), waiting_for_signals()]
+    vec![
+        unmodified_programs(),
+        waiting_for_signals(),
+        noticed_blocking(),
+    ]
 }
 
 /// Runs a program that ends at once.
@@ -40,6 +44,22 @@ fn unmodified_programs() -> Finding {
             finding(name, State::No, detail, instead)
         }
         Err(error) => finding(name, State::No, error.to_string(), instead),
+    }
+}
+
+/// Begins to notice blocking in this process, for which that changes nothing.
+fn noticed_blocking() -> Finding {
+    let instead = "workers announce that they block, by `umcg::blocking` or `umcg_blocking_begin`";
+    #[cfg(target_arch = "x86_64")]
+    let begun = umcg::intercept::notice_blocking().map_err(|error| error.to_string());
+    #[cfg(not(target_arch = "x86_64"))]
+    let begun: Result<(), String> = Err("only on x86-64".into());
+    match begun {
+        Ok(()) => {
+            let effect = "workers of the library keep no server when they block";
+            finding("blocking noticed", State::Yes, "tried", effect)
+        }
+        Err(detail) => finding("blocking noticed", State::No, detail, instead),
     }
 }
 

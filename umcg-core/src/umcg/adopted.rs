@@ -197,8 +197,8 @@ pub(crate) fn set_mask(worker: &'static Worker, mask: u64) {
     }
 }
 
-/// Sets the mask of the calling worker, which is away, and leaves it to [`tell`] that the home looks
-/// for other signals.
+/// Sets the mask of the calling worker, which is away, and leaves it to [`tell`] that the home
+/// looks for other signals.
 pub(crate) fn set_mask_untold(worker: &'static Worker, mask: u64) {
     // ORDERING(watched.1): SeqCst, as in `set_mask`.
     home(worker).mask.store(mask, SeqCst);

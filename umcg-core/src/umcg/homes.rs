@@ -52,6 +52,7 @@ pub(crate) struct Start {
 /// Touches no storage.
 pub(crate) fn rest(worker: &'static Worker) -> bool {
     let home = home(worker);
+    // ORDERING(watched.1): SeqCst, as for `adopted::set_mask`.
     home.mask.store(u64::MAX, SeqCst);
     tell(worker);
     // ORDERING(marked.1): SeqCst, pairs with marked.2.
@@ -70,6 +71,7 @@ pub(crate) fn take(worker: &'static Worker) -> bool {
     if !is_sound(home) {
         return false;
     }
+    // ORDERING(marked.1): SeqCst, as above.
     home.adoption.rests.store(false, SeqCst);
     true
 }
@@ -127,7 +129,7 @@ pub(crate) fn reclaim() -> usize {
         let mut next = first.take();
         while let Some(worker) = next {
             next = next_retired(worker);
-            // ORDERING(alive.1): Acquire, pairs with the kernel's store at the end of the thread.
+            // ORDERING(alive): Acquire, pairs with itself: the kernel's store at the end.
             if home(worker).adoption.alive.load(Acquire) == 0 {
                 link(worker, gone);
                 gone = Some(worker);

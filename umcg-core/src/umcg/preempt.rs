@@ -109,11 +109,6 @@ pub(super) fn signal_thread(tid: c_int) -> bool {
     unsafe { libc::syscall(libc::SYS_tgkill, process, tid, SIGNAL) == 0 }
 }
 
-/// Interrupts a thread: a system call that can be restarted begins anew.
-pub(crate) fn interrupt(tid: c_int) -> bool {
-    install_handler().is_ok() && signal_thread(tid)
-}
-
 /// The kernel thread that carries the flow running on a server now. A hint.
 pub(crate) fn carrying_thread(server: &'static Server) -> c_int {
     tick_now(server).tid.load(Relaxed)
@@ -281,7 +276,9 @@ fn leave_stuck(
         return;
     };
     let is_kept = held || worker.critical.load(Relaxed) != 0 || is_in_handler(tick, frame);
-    if is_kept || !has_room(worker, frame) {
+    let in_fault = !frame.has_cut_a_call_short(guarded::load);
+    let may_keep_lock = || in_fault && callers::may_keep_lock(frame, stack_of(worker));
+    if is_kept || !has_room(worker, frame) || may_keep_lock() {
         return handler.stay(tick);
     }
     std::mem::forget(hold); // the worker is inside now

@@ -78,11 +78,10 @@ pub(crate) fn give_back() {
         count += 1;
     }
     for taken in &queue[..count] {
-        let information = taken.0.as_ptr();
         // SAFETY: the kernel has written it.
-        let (number, code) = unsafe { ((*information).si_signo, (*information).si_code) };
-        if code != libc::SI_TKILL {
-            to_process(number, information);
+        let information = unsafe { taken.0.assume_init_ref() };
+        if information.si_code != libc::SI_TKILL {
+            to_process(information.si_signo, information);
         }
     }
 }

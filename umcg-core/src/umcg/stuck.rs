@@ -17,8 +17,10 @@
 //!   home.
 //! - Both handlers run on the worker's stack, and are left on another kernel thread than they were
 //!   entered on: the frame is made to restore the thread that it is left on.
-//! - A worker in libc is taken off, too, unlike by preemption. It may hold a lock there; but the
-//!   server would not get it either if the worker stayed.
+//! - A worker that may have a lock of a runtime's (malloc's, above all) stays, as with preemption
+//!   ([`callers`](crate::os::signal::callers)): once it can go on it would wait for a server, and the
+//!   servers for the lock. In a system call it has none but the loader's, and in a function that
+//!   copies memory none either.
 //! - The tick's signal makes calls begin anew that can be restarted. The looker asks for no others.
 //!
 //! Rejected: giving the server's context to a spare thread while the worker stays in the kernel.

@@ -21,6 +21,8 @@ struct Known {
 struct State {
     is_hooked: &'static [u8; 512],
     except: fn(&Object) -> bool,
+    /// Whether other threads may be in the code that is looked at.
+    has_threads: bool,
     known: Vec<Known>,
 }
 
@@ -82,11 +84,13 @@ pub unsafe fn install(config: Config) -> Result<Report, Error> {
         let state = State {
             is_hooked: config.is_hooked,
             except: config.except,
+            has_threads: config.has_threads,
             known: Vec::new(),
         };
         stub::set(config.hook, config.is_hooked);
         let state = shared.insert(state);
         state.look().map_err(Error::Mappings)?;
+        state.has_threads = true;
         Ok(state.report())
     })
 }
@@ -185,7 +189,7 @@ impl State {
             let patched = if excepted {
                 Patched::none(Counts::default())
             } else {
-                patch::patch(&image, &mappings, self.is_hooked)
+                patch::patch(&image, &mappings, self.is_hooked, self.has_threads)
             };
             look.patched += patched.counts.patched;
             self.known.push(Known { image, patched });

@@ -92,13 +92,24 @@ impl Made<'_> {
     }
 }
 
-/// Finds the object's sites, and patches those whose number is hooked or unknown.
-pub(crate) fn patch(image: &Image, mappings: &[Mapping], is_hooked: &[u8; 512]) -> Patched {
+/// Finds the object's sites, and patches those whose number is hooked or unknown. `has_threads`: as
+/// [`Config::has_threads`](crate::Config::has_threads).
+pub(crate) fn patch(
+    image: &Image,
+    mappings: &[Mapping],
+    is_hooked: &[u8; 512],
+    has_threads: bool,
+) -> Patched {
     let mut counts = Counts::default();
     let Some(code) = Code::new(image) else {
         return Patched::none(counts);
     };
-    let windows = windows(&code, is_hooked, &mut counts);
+    let mut windows = windows(&code, is_hooked, &mut counts);
+    if has_threads {
+        let found = windows.len();
+        windows.retain(|window| !window.returns_into_jump());
+        counts.no_window += found - windows.len();
+    }
     if windows.is_empty() {
         return Patched::none(counts);
     }

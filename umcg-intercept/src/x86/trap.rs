@@ -80,6 +80,20 @@ pub(crate) fn moved(from: usize) -> Option<usize> {
     alive().find_map(|table| table.moved(from))
 }
 
+/// Length of a `syscall`.
+const SYSCALL: usize = 2;
+
+/// Whether there was a `syscall` of a site at the address.
+fn is_site(address: usize) -> bool {
+    alive().any(|table| {
+        table.tails.iter().any(|&(site, _)| {
+            // SAFETY: a descriptor in the arena of an object that is loaded.
+            let site = unsafe { &*(site as *const Site) };
+            site.next == address + SYSCALL
+        })
+    })
+}
+
 /// The descriptor of the site whose trampoline has its own call at the address.
 pub(crate) fn site_of_tail(address: usize) -> Option<&'static Site> {
     let site = alive().find_map(|table| {
@@ -109,8 +123,20 @@ pub unsafe fn on_trap(context: *mut libc::c_void) -> bool {
     let context = context.cast::<libc::ucontext_t>();
     // SAFETY: the caller vouches for the context.
     let context = unsafe { &mut *context };
-    let pc = &mut context.uc_mcontext.gregs[libc::REG_RIP as usize];
-    match moved(*pc as usize - 1) {
+    let registers = &mut context.uc_mcontext.gregs;
+    let from = registers[libc::REG_RIP as usize] as usize - 1;
+    if registers[libc::REG_RAX as usize] == libc::SYS_restart_syscall && is_site(from) {
+        // The kernel restarts a call that was cut short before the site was replaced. What it has
+        // kept for that is gone when the handler returns.
+        // SAFETY: has no arguments, and only continues the thread's own call.
+        let result = unsafe { stub::raw_syscall(libc::SYS_restart_syscall as usize, [0; 6]) };
+        let next = from + SYSCALL;
+        registers[libc::REG_RAX as usize] = result as i64;
+        registers[libc::REG_RIP as usize] = moved(next).unwrap_or(next) as i64;
+        return true;
+    }
+    let pc = &mut registers[libc::REG_RIP as usize];
+    match moved(from) {
         Some(to) => {
             *pc = to as i64;
             true

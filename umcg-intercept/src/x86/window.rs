@@ -6,7 +6,8 @@
 //! 1. It ends in the `syscall`, which begins behind the jump. The bytes behind the jump become
 //!    traps, so that code which computes the address of the old `syscall` is found out.
 //! 2. It ends in the `syscall`.
-//! 3. It goes on behind the `syscall`. The caller then goes on in the trampoline.
+//! 3. It goes on behind the `syscall`. The caller then goes on in the trampoline. Only while no
+//!    other thread may be in the call.
 
 use super::decode::{Decoded, end, is_movable, start};
 use super::entries::Entries;
@@ -27,6 +28,12 @@ pub(crate) struct Window {
 impl Window {
     pub(crate) fn start(&self) -> usize {
         start(self.before.first().unwrap_or(&self.syscall))
+    }
+
+    /// Whether the kernel returns from the call into the midst of the jump: a thread that is in the
+    /// call while the jump is written goes on there.
+    pub(crate) fn returns_into_jump(&self) -> bool {
+        end(&self.syscall) < self.start() + JUMP
     }
 
     pub(crate) fn end(&self) -> usize {

@@ -6,14 +6,12 @@
 //! another thread *marks* that thread's home. A change of credentials, which the C library makes in
 //! all threads that it knows, closes the pool for good.
 //!
-//! Changes that no call of the program shows (another process that sets a priority, a cgroup's file)
-//! are not seen.
+//! Changes that no call of the program shows (another process that sets a priority, a cgroup's
+//! file) are not seen.
 
 use super::guest::{self, Guest};
 use super::{freed, homes, memory};
 use std::sync::atomic::Ordering::Relaxed;
-// The numbers of the calls that are looked at: this module makes none.
-use libc as number;
 use umcg_core::{guarded, raw};
 use umcg_intercept::Call;
 
@@ -24,54 +22,54 @@ const SIGSETXID: usize = 33;
 pub(super) fn note(guest: &Guest, call: &Call) -> Option<isize> {
     let [first, second, third, ..] = call.arguments;
     match call.number as libc::c_long {
-        number::SYS_set_robust_list => return note_robust_list(guest, first, second),
-        number::SYS_rseq => return refuse_area(guest, first, third),
-        number::SYS_sigaltstack => note_stack(guest, first),
-        number::SYS_kill | number::SYS_rt_sigqueueinfo | number::SYS_pidfd_send_signal => {
+        libc::SYS_set_robust_list => return note_robust_list(guest, first, second),
+        libc::SYS_rseq => return refuse_area(guest, first, third),
+        libc::SYS_sigaltstack => note_stack(guest, first),
+        libc::SYS_kill | libc::SYS_rt_sigqueueinfo | libc::SYS_pidfd_send_signal => {
             freed::note_sent();
         }
-        number::SYS_tkill => return note_signal(first, second),
-        number::SYS_tgkill | number::SYS_rt_tgsigqueueinfo => return note_signal(second, third),
-        number::SYS_set_tid_address
-        | number::SYS_ptrace
-        | number::SYS_capset
-        | number::SYS_iopl
-        | number::SYS_ioperm
-        | number::SYS_modify_ldt
-        | number::SYS_set_mempolicy
-        | number::SYS_keyctl
-        | number::SYS_unshare
-        | number::SYS_setns
-        | number::SYS_seccomp
-        | number::SYS_io_uring_setup
-        | number::SYS_io_uring_enter
-        | number::SYS_io_uring_register
-        | number::SYS_personality
+        libc::SYS_tkill => return note_signal(first, second),
+        libc::SYS_tgkill | libc::SYS_rt_tgsigqueueinfo => return note_signal(second, third),
+        libc::SYS_set_tid_address
+        | libc::SYS_ptrace
+        | libc::SYS_capset
+        | libc::SYS_iopl
+        | libc::SYS_ioperm
+        | libc::SYS_modify_ldt
+        | libc::SYS_set_mempolicy
+        | libc::SYS_keyctl
+        | libc::SYS_unshare
+        | libc::SYS_setns
+        | libc::SYS_seccomp
+        | libc::SYS_io_uring_setup
+        | libc::SYS_io_uring_enter
+        | libc::SYS_io_uring_register
+        | libc::SYS_personality
         | SYS_LANDLOCK_RESTRICT_SELF
         | SYS_LSM_SET_SELF_ATTR => spoil(guest),
-        number::SYS_setuid
-        | number::SYS_setgid
-        | number::SYS_setreuid
-        | number::SYS_setregid
-        | number::SYS_setresuid
-        | number::SYS_setresgid
-        | number::SYS_setgroups
-        | number::SYS_setfsuid
-        | number::SYS_setfsgid
-        | number::SYS_pkey_alloc => homes::close(),
-        number::SYS_sched_setparam
-        | number::SYS_sched_setscheduler
-        | number::SYS_sched_setaffinity
-        | number::SYS_sched_setattr => note_thread(guest, first),
-        number::SYS_setpriority | number::SYS_ioprio_set => note_priority(guest, call),
-        number::SYS_perf_event_open => note_thread(guest, second),
-        number::SYS_prctl => note_option(guest, first, second),
-        number::SYS_arch_prctl => note_base(guest, first),
-        number::SYS_timer_create => note_timer(guest, first, second),
-        number::SYS_fcntl => note_owner(guest, second, third),
-        number::SYS_pidfd_open if second & libc::O_EXCL as usize != 0 => homes::close(),
-        number::SYS_open => note_file(guest, first, second),
-        number::SYS_openat => note_file(guest, second, third),
+        libc::SYS_setuid
+        | libc::SYS_setgid
+        | libc::SYS_setreuid
+        | libc::SYS_setregid
+        | libc::SYS_setresuid
+        | libc::SYS_setresgid
+        | libc::SYS_setgroups
+        | libc::SYS_setfsuid
+        | libc::SYS_setfsgid
+        | libc::SYS_pkey_alloc => homes::close(),
+        libc::SYS_sched_setparam
+        | libc::SYS_sched_setscheduler
+        | libc::SYS_sched_setaffinity
+        | libc::SYS_sched_setattr => note_thread(guest, first),
+        libc::SYS_setpriority | libc::SYS_ioprio_set => note_priority(guest, call),
+        libc::SYS_perf_event_open => note_thread(guest, second),
+        libc::SYS_prctl => note_option(guest, first, second),
+        libc::SYS_arch_prctl => note_base(guest, first),
+        libc::SYS_timer_create => note_timer(guest, first, second),
+        libc::SYS_fcntl => note_owner(guest, second, third),
+        libc::SYS_pidfd_open if second & libc::O_EXCL as usize != 0 => homes::close(),
+        libc::SYS_open => note_file(guest, first, second),
+        libc::SYS_openat => note_file(guest, second, third),
         _ if is_lock_with_inheritance(call) => {
             guest.home.inherits.store(true, Relaxed);
         }
@@ -147,7 +145,7 @@ fn note_stack(guest: &Guest, new: usize) {
 fn note_priority(guest: &Guest, call: &Call) {
     const IOPRIO_WHO_PROCESS: usize = 1;
     let [which, id, ..] = call.arguments;
-    let one = if call.number as libc::c_long == number::SYS_setpriority {
+    let one = if call.number as libc::c_long == libc::SYS_setpriority {
         libc::PRIO_PROCESS as usize
     } else {
         IOPRIO_WHO_PROCESS
@@ -245,7 +243,7 @@ fn number_at(at: usize) -> Option<usize> {
 fn is_lock_with_inheritance(call: &Call) -> bool {
     const COMMAND: usize = 127;
     const LOCK_PI2: i32 = 13;
-    call.number as libc::c_long == number::SYS_futex
+    call.number as libc::c_long == libc::SYS_futex
         && matches!(
             (call.arguments[1] & COMMAND) as i32,
             libc::FUTEX_LOCK_PI | libc::FUTEX_TRYLOCK_PI | libc::FUTEX_WAIT_REQUEUE_PI | LOCK_PI2

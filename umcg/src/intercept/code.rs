@@ -37,6 +37,12 @@ pub(super) fn mapped() {
     look();
 }
 
+/// Whether code was mapped that is not seen whole yet.
+#[inline(always)]
+pub(super) fn is_unseen() -> bool {
+    IS_UNSEEN.load(Relaxed)
+}
+
 /// Looks for code that was mapped, if there may be some. While the dynamic linker is at work, the
 /// look comes later.
 #[inline(always)]

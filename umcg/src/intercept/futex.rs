@@ -11,8 +11,10 @@ use crate::futex::kernel::{self, Outcome, Rest};
 use crate::rt::wait::cut;
 use crate::rt::{self, Handle};
 use std::sync::atomic::Ordering::Relaxed;
+use umcg_core::guarded;
 use umcg_intercept::Call;
 
+const EAGAIN: isize = -(libc::EAGAIN as isize);
 const EINTR: isize = -(libc::EINTR as isize);
 /// In the operation of futex(2).
 const COMMAND: usize = 127;
@@ -39,6 +41,9 @@ pub(super) fn begin(guest: &'static Guest, call: &mut Call, which: User) -> Stag
         return settle(guest, call, outcome);
     }
     guest.counts.count(CountKind::Wait);
+    if !is_waitv && has_changed(call.arguments) {
+        return answered(call, Some(EAGAIN));
+    }
     if !run::is_begun() {
         // The only guest waits for its own handlers alone.
         return Stage::Home;
@@ -61,6 +66,18 @@ pub(super) fn begin(guest: &'static Guest, call: &mut Call, which: User) -> Stag
         }
     });
     settle(guest, call, outcome)
+}
+
+/// Whether this wait is none, as the word has another value. Looked at before the registers are
+/// saved that a switch does not keep. Calls whose other arguments may be wrong are not judged here.
+#[inline]
+fn has_changed([word, operation, expected, timeout, _, bits]: [usize; 6]) -> bool {
+    let is_plain = (operation & COMMAND) as i32 == libc::FUTEX_WAIT || bits as u32 != 0;
+    is_plain
+        && timeout == 0
+        && operation & libc::FUTEX_CLOCK_REALTIME as usize == 0
+        && word % size_of::<u32>() == 0
+        && guarded::load(word).is_some_and(|value| value != expected as u32)
 }
 
 /// Lets the woken guests run. A guest that frees a lock, takes it again and gives way while it has

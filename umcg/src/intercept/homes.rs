@@ -227,6 +227,7 @@ pub(super) fn make(guest: &'static Guest, call: &Call) -> Option<isize> {
     let worker = idle.task.worker();
     let tid = worker.home_tid();
     child.begin_away(worker, tid);
+    child.enter();
     words::store(thread.parent_word, tid);
     guest.counts.count(CountKind::Thread);
     let start = raw::HomeStart {
@@ -277,9 +278,13 @@ fn put_first(stack: usize, words: [u64; 9]) -> Option<usize> {
         .then_some(at)
 }
 
-/// The first flow of a thread, on its own stack.
+/// The first flow of a thread, on its own stack. Until then the guest is inside: the step of the
+/// worker that left for it runs with its storage, and may make calls by the C library.
 unsafe extern "C" fn enter(first: *mut ()) -> ! {
     local::set_holds(0);
+    if let Some(guest) = Guest::current() {
+        guest.leave_closed();
+    }
     let first = with_exposed_provenance(first.expose_provenance());
     // SAFETY: `make` has put the words there.
     unsafe { begin_child(first) }

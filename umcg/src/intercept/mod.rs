@@ -105,6 +105,7 @@ pub unsafe fn begin(settings: Settings) -> Result<(), Error> {
     let config = Config {
         hook: hook::hook,
         is_hooked: &class::HOOKED,
+        has_threads: false,
         except: |_| false,
     };
     // SAFETY: the hook keeps to its contract, and there is one thread.

@@ -68,8 +68,8 @@ fn mark(word: usize, entry: usize, tid: u32, is_pending: bool) -> bool {
     }
     while value & TID == tid {
         let next = value & WAITERS | OWNER_DIED;
-        // ORDERING(robust): SeqCst, pairs with the program's own operations: the kernel's is a full
-        // barrier.
+        // ORDERING(robust): SeqCst, pairs with itself, and with the program's own operations on
+        // the lock: the kernel's is a full barrier.
         match lock.compare_exchange(value, next, SeqCst, Relaxed) {
             Ok(_) => {
                 if !inherits && value & WAITERS != 0 {

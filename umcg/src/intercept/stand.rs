@@ -13,7 +13,7 @@ use crate::rt::engine::turns;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use umcg_intercept::Call;
 
-/// LeaveReason a guest leaves its server.
+/// Why a guest leaves its server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum LeaveReason {

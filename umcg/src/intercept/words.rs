@@ -6,8 +6,8 @@
 //!
 //! - A guest whose word is served never ends without a wake in the table. The word is cleared
 //!   before, so that the comparison of a later waiter fails.
-//! - A thread that sleeps in the kernel for a guest says so first (`slept.1`). The party that clears a word
-//!   looks after that (`slept.2`), and wakes in the kernel, too.
+//! - A thread that sleeps in the kernel for a guest says so first (`slept.1`). The party that
+//!   clears a word looks after that (`slept.2`), and wakes in the kernel, too.
 
 use super::guest::Guest;
 use std::ptr::{from_ref, null_mut, with_exposed_provenance_mut};
@@ -102,7 +102,8 @@ pub(super) fn store(address: usize, value: u32) -> bool {
     }
     // SAFETY: just read, so it is there; others access it by atomic operations.
     let word = unsafe { AtomicU32::from_ptr(with_exposed_provenance_mut(address)) };
-    // ORDERING(word): Release, pairs with the joiner's load: it sees all that the thread has done.
+    // ORDERING(word): Release, pairs with itself, and with the joiner's load: it sees all that
+    // the thread has done.
     word.store(value, Release);
     true
 }

@@ -258,3 +258,85 @@ fn connections_are_accepted_by_several_workers() {
         assert_eq!(served.into_inner(), CLIENTS);
     });
 }
+
+#[test]
+fn a_socket_that_changes_after_reads_that_waited_is_seen_to() {
+    runtime().run(|| {
+        let (mut near, mut far) = UnixStream::pair().unwrap();
+        let other = near.try_clone().unwrap();
+        let echo = umcg::spawn(move || {
+            let mut bytes = [0; 64];
+            while let Ok(count @ 1..) = far.read(&mut bytes) {
+                far.write_all(&bytes[..count]).unwrap();
+            }
+            far
+        });
+        // Answers that are shorter than the buffer, so that each read is expected to wait.
+        let answers = |near: &mut UnixStream| {
+            for turn in 0..50u8 {
+                near.write_all(&[turn; 3]).unwrap();
+                let mut bytes = [0; 64];
+                assert_eq!(near.read(&mut bytes).unwrap(), 3);
+                assert_eq!(bytes[..4], [turn, turn, turn, 0]);
+            }
+        };
+        answers(&mut near);
+        other.set_nonblocking(true).unwrap();
+        for _ in 0..2 {
+            let error = near.read(&mut [0; 64]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        }
+        other.set_nonblocking(false).unwrap();
+        answers(&mut near);
+        other
+            .set_read_timeout(Some(Duration::from_millis(30)))
+            .unwrap();
+        for _ in 0..2 {
+            let began = Instant::now();
+            let error = near.read(&mut [0; 64]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::WouldBlock);
+            assert!(began.elapsed() >= Duration::from_millis(30));
+        }
+        near.set_read_timeout(None).unwrap();
+        answers(&mut near);
+        // More than one message may be there, and then the end.
+        near.write_all(b"first").unwrap();
+        std::thread::sleep(Duration::from_millis(5));
+        assert_eq!(near.read(&mut [0; 64]).unwrap(), 5);
+        near.shutdown(Shutdown::Write).unwrap();
+        drop(echo.join().unwrap());
+        assert_eq!(near.read(&mut [0; 64]).unwrap(), 0);
+        assert_eq!(near.read(&mut [0; 64]).unwrap(), 0);
+    });
+}
+
+#[test]
+fn another_file_by_a_number_whose_reads_have_waited() {
+    runtime().run(|| {
+        for turn in 0..50u8 {
+            let (mut near, mut far) = UnixStream::pair().unwrap();
+            let answer = umcg::spawn(move || {
+                for _ in 0..3 {
+                    umcg::yield_now();
+                    far.write_all(&[turn]).unwrap();
+                    assert_eq!(far.read(&mut [0; 8]).unwrap(), 1);
+                }
+                // Most likely the same numbers at the next turn, some of them non-blocking.
+                near_is_busy(&mut far);
+            });
+            for _ in 0..3 {
+                let mut bytes = [0; 64];
+                assert_eq!(near.read(&mut bytes).unwrap(), 1);
+                assert_eq!(bytes[0], turn);
+                near.write_all(&bytes[..1]).unwrap();
+            }
+            answer.join().unwrap();
+        }
+    });
+
+    fn near_is_busy(far: &mut UnixStream) {
+        far.set_nonblocking(true).unwrap();
+        let error = far.read(&mut [0; 8]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+    }
+}

@@ -252,6 +252,8 @@ pub(crate) const UNTESTED: &[&str] = &[
     "rt_sigqueueinfo",
     "rt_sigtimedwait",
     "sched_yield",
+    "set_robust_list",
+    "set_tid_address",
     "waitid",
 ];
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* A library's constructor waits for a lock, in the midst of dlopen. The lock's holder makes a thread
- * before it gives the lock back: that needs no lock of the dynamic linker's. The same at dlclose.
+/* A library's constructor waits for a lock, in the midst of dlopen. The lock's holder makes a
+ * thread before it gives the lock back: that needs no lock of the dynamic linker's. The same at
+ * dlclose.
  *
  * run: library waits.c
  * run: flags -rdynamic */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Threads after threads that have ended: each begins as a new one, with the attributes of its maker and
- * nothing of the threads before: name, mask, signals, alternate stack, robust locks, storage,
- * affinity, nice value, control words, the maker's changes of all these. */
+/* Threads after threads that have ended: each begins as a new one, with the attributes of its
+ * maker and nothing of the threads before: name, mask, signals, alternate stack, robust locks,
+ * storage, affinity, nice value, control words, the maker's changes of all these. */
 /* run: flags -lm */
 #include "check.h"
 #include <fenv.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Processes whose threads have come and gone: fork, exec and spawn by a late thread, user ids, the
- * end of the first thread, signals to the process and to threads that have ended, processor time. */
+ * end of the first thread, signals to the process and to threads that have ended, and processor
+ * time. */
 #include "check.h"
 #include <sched.h>
 #include <spawn.h>
@@ -215,7 +216,7 @@ static void *has_a_new_clock(void *arg)
     struct rusage usage;
     struct timespec now;
 
-    /* The call itself: the vDSO's function asks for the clock of the kernel thread that it is on. */
+    /* The call itself: the vDSO's function asks for the clock of the kernel thread it is on. */
     MUST(syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &now) == 0);
     MUST(now.tv_sec == 0 && now.tv_nsec < 10 * 1000000);
     MUST(getrusage(RUSAGE_THREAD, &usage) == 0);

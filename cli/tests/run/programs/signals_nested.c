@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Two signals that come to a thread at the same time, in the midst of its system calls and of each
- * other's handlers: the thread's mask stays as it is. All threads share one CPU, so that most of the
- * pairs come while the thread does not run, and the second handler interrupts the first one before
- * its first instruction. The sender waits until the handlers have answered: a signal that stays
- * blocked would end the exchange. */
+ * other's handlers: the thread's mask stays as it is. All threads share one CPU, so that most of
+ * the pairs come while the thread does not run, and the second handler interrupts the first one
+ * before its first instruction. The sender waits until the handlers have answered: a signal that
+ * stays blocked would end the exchange. */
 #include "check.h"
 
 #include <linux/futex.h>

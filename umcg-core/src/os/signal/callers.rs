@@ -101,8 +101,26 @@ pub(crate) fn is_in_runtime(frame: &Frame, stack: Range<usize>) -> bool {
     .stops()
 }
 
-/// The same for the calling flow: whether a runtime has called the code that calls this. If there
-/// is no `room` for the unwinder, a suspect counts as a runtime.
+/// Whether the flow may be in the midst of a function of a runtime's that keeps a lock. If it is in
+/// code of a runtime's: unless the word at the stack pointer says that other code has called the
+/// function, which has no frame yet, as those that copy memory.
+pub(crate) fn may_keep_lock(frame: &Frame, stack: Range<usize>) -> bool {
+    const PAGE: usize = 4096;
+    let ranges = Ranges::get();
+    if !ranges.is_runtime(frame.program_counter()) {
+        return is_in_runtime(frame, stack);
+    }
+    let low = frame.stack_pointer();
+    let caller = stack.contains(&low).then(|| {
+        // SAFETY: a word of the flow's stack.
+        unsafe { std::ptr::with_exposed_provenance::<usize>(low).read_unaligned() }
+    });
+    let is_code = |at: &usize| *at >= PAGE && !stack.contains(at);
+    caller.filter(is_code).is_none_or(|caller| ranges.is_runtime(caller))
+}
+
+/// As [`is_in_runtime`] for the calling flow: whether a runtime has called the code that calls
+/// this. If there is no `room` for the unwinder, a suspect counts as a runtime.
 pub(crate) fn is_beneath_runtime(stack: Range<usize>, room: bool) -> bool {
     let (ranges, here) = (Ranges::get(), 0usize);
     let Some((suspect, end)) = suspect(ranges, (&raw const here).addr(), None, stack) else {

@@ -7,18 +7,30 @@
 //! - T2. A blocking write is over when all of it is written, as without this library. What is
 //!   written counts in the note [`DONE`], and the arguments name the rest.
 //! - T3. A descriptor that is non-blocking, and a time limit of the socket's own, are asked for
-//!   before the first wait.
+//!   before the first wait. A read of a file that the driver knows, and that was found blocking and
+//!   without a limit before, asks only after [`BELIEVED`]. So a change of either is seen late,
+//!   once, by at most that time, whichever process and whichever call made it.
+//! - T4. A read that follows a short one is expected to wait, if such a read has waited before. It
+//!   begins with the wait, and that with a report of whether the file is ready
+//!   (`Source::arm_anew`). So a wrong guess costs a turn of the driver.
+//!
+//! Calls that change either make what was found void (`ready`). Those in the program's own file,
+//! and of other processes, are not seen: for them the belief has an end.
 
 use super::super::class::Trial;
 use super::super::trial::{look, receive};
-use super::ready;
+use super::ready::{self, ReadHints};
 use crate::io::driver::source::Direction;
 use crate::io::wait::{NEVER, Reason, after};
 use crate::rt::time::now;
+use std::io;
 use std::mem::MaybeUninit;
 use std::ptr::from_ref;
 use umcg_core::{call as kernel, guarded};
 use umcg_intercept::Call;
+
+/// For how long a file that was blocking is believed to be so still, in nanoseconds.
+const BELIEVED: u64 = 20_000_000;
 
 /// The note that counts bytes which are written.
 pub(super) const DONE: usize = 15;
@@ -56,11 +68,25 @@ enum Tried {
 /// Makes the call without blocking, as far as possible. Waits for the driver if `may_park`.
 /// Switches.
 pub(super) fn make(call: &mut Call, trial: Trial, may_park: bool) -> End {
+    let hints = if may_park {
+        hints_of(call, trial)
+    } else {
+        None
+    };
     let mut limit = None;
     let mut in_vain = 0;
+    let mut is_first = true;
     loop {
         let done = call.notes[DONE];
-        let direction = match attempt(call, trial) {
+        let tried = if is_first && hints.is_some_and(ReadHints::expects_wait) {
+            Tried::Waits(Direction::Read)
+        } else {
+            let tried = attempt(call, trial);
+            learn(hints, &tried, call, is_first);
+            tried
+        };
+        is_first = false;
+        let direction = match tried {
             Tried::Answer(result) => return End::Answer(result + call.notes[DONE] as isize),
             Tried::Waits(direction) => direction,
             Tried::InPlace => return End::InPlace,
@@ -69,19 +95,14 @@ pub(super) fn make(call: &mut Call, trial: Trial, may_park: bool) -> End {
         if !may_park {
             return End::Scope;
         }
-        let fd = descriptor(call, trial);
-        let deadline = match *limit.get_or_insert_with(|| limit_of(call, trial, direction)) {
-            WaitLimit::None => NEVER,
-            WaitLimit::At(deadline) => deadline,
-            WaitLimit::NoWait => return End::InPlace,
-        };
-        match ready::wait(fd, direction, reason(trial), deadline) {
-            Ok(true) if call.notes[DONE] > done => in_vain = 0,
+        match wait(call, trial, direction, hints, &mut limit) {
+            Ok(Waited::Again) if call.notes[DONE] > done => in_vain = 0,
             // The driver may say that a socket is ready which is not for this call, as with a
             // datagram to a peer whose queue is full.
-            Ok(true) if in_vain == MOST_IN_VAIN => return End::Scope,
-            Ok(true) => in_vain += 1,
-            Ok(false) => return End::Answer(late(call, trial)),
+            Ok(Waited::Again) if in_vain == MOST_IN_VAIN => return End::Scope,
+            Ok(Waited::Again) => in_vain += 1,
+            Ok(Waited::Late) => return End::Answer(late(call, trial)),
+            Ok(Waited::NoWait) => return End::InPlace,
             // It is a file of a disk, or there are no descriptors left.
             Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
                 return if direction == Direction::Read {
@@ -92,6 +113,78 @@ pub(super) fn make(call: &mut Call, trial: Trial, may_park: bool) -> End {
             }
             Err(_) => return End::Scope,
         }
+    }
+}
+
+/// How a wait has ended.
+enum Waited {
+    /// The call may be tried.
+    Again,
+    /// The call's time limit has passed.
+    Late,
+    /// The call does not wait at all.
+    NoWait,
+}
+
+/// Waits for another try (T3).
+fn wait(
+    call: &Call,
+    trial: Trial,
+    direction: Direction,
+    hints: Option<&ReadHints>,
+    limit: &mut Option<WaitLimit>,
+) -> io::Result<Waited> {
+    let fd = descriptor(call, trial);
+    if let (None, Some(hints)) = (&limit, hints)
+        && hints.is_plain()
+    {
+        let armed = ready::arm(fd, direction)?;
+        if !armed.is_new && armed.wait(reason(trial), after(BELIEVED)) {
+            return Ok(Waited::Again);
+        }
+        // The file is another one, or much time has passed: ask.
+    }
+    let limit = *limit.get_or_insert_with(|| limit_of(call, trial, direction));
+    if let Some(hints) = hints {
+        hints.set_plain(matches!(limit, WaitLimit::None));
+    }
+    let deadline = match limit {
+        WaitLimit::None => NEVER,
+        WaitLimit::At(deadline) => deadline,
+        WaitLimit::NoWait => return Ok(Waited::NoWait),
+    };
+    let is_ready = ready::arm(fd, direction)?.wait(reason(trial), deadline);
+    Ok(if is_ready {
+        Waited::Again
+    } else {
+        Waited::Late
+    })
+}
+
+/// The hints for a read that says how many bytes it wants, and waits for some.
+fn hints_of(call: &Call, trial: Trial) -> Option<&'static ReadHints> {
+    let [fd, _, bytes, flags, ..] = call.arguments;
+    let is_simple = match (trial, call.number as libc::c_long) {
+        (Trial::Read, libc::SYS_read) => true,
+        (Trial::Receive, libc::SYS_recvfrom) => flags == 0,
+        _ => false,
+    };
+    if is_simple && bytes > 0 {
+        ready::hints_of(fd)
+    } else {
+        None
+    }
+}
+
+/// Notes what a try has had.
+fn learn(hints: Option<&ReadHints>, tried: &Tried, call: &Call, is_first: bool) {
+    let Some(hints) = hints else { return };
+    match *tried {
+        Tried::Answer(had @ 1..) => hints.had((had as usize) < call.arguments[2], is_first),
+        // The end, or an error.
+        Tried::Answer(_) => hints.had(false, true),
+        Tried::Waits(_) if is_first => hints.waits(),
+        _ => {}
     }
 }
 
@@ -321,14 +414,18 @@ fn write_rest(fd: usize, parts: usize, count: usize, done: usize) -> Tried {
                     bytes -= some as usize;
                     written += some as usize;
                 }
-                Tried::Waits(_)
-                    if ready::wait(fd as i32, Direction::Write, &"write, noticed", NEVER)
-                        .is_ok() => {}
+                Tried::Waits(_) if await_room(fd) => {}
                 _ => return Tried::Answer(written as isize),
             }
         }
     }
     Tried::Answer(written as isize)
+}
+
+/// Waits until more can be written. False if the file cannot be waited for.
+fn await_room(fd: usize) -> bool {
+    let armed = ready::arm(fd as i32, Direction::Write);
+    armed.is_ok_and(|armed| armed.wait(&"write, noticed", NEVER))
 }
 
 fn had_message(call: &Call, flags: usize) -> Tried {

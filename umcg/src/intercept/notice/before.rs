@@ -5,16 +5,16 @@
 //!
 //! - a thread that sleeps elsewhere, or in the code of the engine or the library, is done: its next
 //!   wait is counted;
-//! - a thread that sleeps for a private word is interrupted. The kernel then restarts its call at
-//!   the site, which is a jump by now. (A wait with a length of time ends with EINTR instead, as by
-//!   any handler of a signal.)
-//! - a thread that runs is looked at again, at growing intervals: it may be about to sleep.
+//! - a thread that sleeps for a private word, or runs, is looked at again, at growing intervals.
+//!
+//! Rejected: to interrupt a thread that sleeps, so that the kernel restarts its call at the site.
+//! Meanwhile it may have gone on to another call, which ends with EINTR then, and no program
+//! expects that.
 
 use super::super::outsider;
 use super::is_own_code;
 use crate::rt::run::kernel_call::{SystemCall, ThreadState, of_thread};
 use std::time::{Duration, Instant};
-use umcg_core::raw;
 use umcg_intercept::is_inside;
 
 /// The longest time between two looks.
@@ -63,19 +63,12 @@ impl Uncounted {
     }
 }
 
-/// Whether the thread may sleep uncounted from now on, or does. Interrupts it if it does.
+/// Whether the thread may sleep uncounted from now on, or does.
 fn may_be_uncounted(tid: i32) -> bool {
     match of_thread(tid) {
         ThreadState::Gone => std::fs::metadata(format!("/proc/self/task/{tid}")).is_ok(),
         ThreadState::Runs => true,
-        ThreadState::Blocks(call) => match sleeps_uncounted(&call) {
-            Some(true) => {
-                raw::interrupt(tid);
-                true
-            }
-            Some(false) => false,
-            None => true,
-        },
+        ThreadState::Blocks(call) => sleeps_uncounted(&call) != Some(false),
     }
 }
 

@@ -3,13 +3,13 @@
 use super::super::class::{self, Class, Made, Trial, User, Watched};
 use super::super::outsider::{self, WordCall, word_call};
 use super::super::{code, memory, sleep, state};
-use super::{attempt, others, ready};
+use super::{attempt, locks, others, ready};
 use crate::futex::kernel::{self, Outcome};
 use crate::rt;
 use crate::rt::engine::server;
 use crate::rt::wait::cut;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use umcg_core::call as make;
 use umcg_core::raw::{self, CallOrigin};
 use umcg_intercept::{Call, Next, forget};
@@ -29,18 +29,12 @@ const IS_FORK: usize = 16;
 /// The rest of a call was made, of which a part was done before.
 const IS_REST: usize = 32;
 
-/// Where the C library waits for its own locks; `usize::MAX` if that is not known.
-static OWN_LOCKS: AtomicUsize = AtomicUsize::new(usize::MAX);
 /// The process that the library is in.
 static PROCESS: OnceLock<isize> = OnceLock::new();
 
 /// Called before the hook is installed.
 pub(super) fn prepare() {
-    // SAFETY: a name; looks up a symbol.
-    let function = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__lll_lock_wait_private".as_ptr()) };
-    if !function.is_null() {
-        OWN_LOCKS.store(function.addr(), Relaxed);
-    }
+    locks::prepare();
     PROCESS.get_or_init(process);
 }
 
@@ -55,9 +49,16 @@ pub(super) unsafe extern "C" fn hook(call: &mut Call) -> Next {
     if call.step > 0 {
         return after(call);
     }
+    watch_files(call);
     match CallOrigin::of_caller(|| PROCESS.get() != Some(&process())) {
-        CallOrigin::Worker(worker) => of_worker(worker, call),
-        CallOrigin::Thread => of_thread(call),
+        CallOrigin::Worker(worker) => {
+            look_at_code();
+            of_worker(worker, call)
+        }
+        CallOrigin::Thread => {
+            look_at_code();
+            of_thread(call)
+        }
         CallOrigin::Library => outsider::pass(call).unwrap_or_else(|| in_place(call)),
         CallOrigin::Child => in_place(call),
     }
@@ -76,6 +77,30 @@ fn in_place(call: &Call) -> Next {
 fn then(call: &mut Call, form: usize) -> Next {
     call.notes[FORM] = form;
     Next::Again
+}
+
+/// Code that was mapped, and not seen whole yet, is looked at.
+fn look_at_code() {
+    if code::is_unseen() {
+        raw::within(|| state::preserved(code::look));
+    }
+}
+
+/// By this call a file may become non-blocking, or get a time limit, also one with another number.
+fn watch_files(call: &Call) {
+    let [_, what, option, ..] = call.arguments;
+    let changes = match call.number as libc::c_long {
+        libc::SYS_fcntl => what as i32 == libc::F_SETFL,
+        libc::SYS_ioctl => what as libc::c_ulong & 0xffff_ffff == libc::FIONBIO as libc::c_ulong,
+        libc::SYS_setsockopt => matches!(
+            (what as i32, option as i32),
+            (libc::SOL_SOCKET, libc::SO_RCVTIMEO | libc::SO_SNDTIMEO)
+        ),
+        _ => false,
+    };
+    if changes {
+        ready::changes();
+    }
 }
 
 fn of_thread(call: &mut Call) -> Next {
@@ -162,7 +187,7 @@ fn of_worker(worker: raw::Worker, call: &mut Call) -> Next {
     match word_call(call) {
         Some(WordCall::Wake) => {
             let next = wake(call);
-            if call.result > 0 && is_turn() {
+            if call.result > 0 && !locks::is_wake(call) && is_turn() {
                 give_way();
             }
             return next;
@@ -234,7 +259,11 @@ fn wait(worker: raw::Worker, call: &mut Call, which: WordCall) -> Next {
             Outcome::Kernel | Outcome::Home => None,
         }
     };
-    let result = if is_own_lock(call) {
+    if locks::is_wait(call) && !locks::is_of_file(call.arguments[0]) {
+        outsider::begin_wait(which, call.arguments[0]);
+        return then(call, IS_COUNTED);
+    }
+    let result = if locks::is_wait(call) {
         None
     } else {
         raw::within(wait)
@@ -246,14 +275,6 @@ fn wait(worker: raw::Worker, call: &mut Call, which: WordCall) -> Next {
             block(worker, call, IS_COUNTED)
         }
     }
-}
-
-/// Whether the call waits for a lock that the C library has for itself (N1).
-fn is_own_lock(call: &Call) -> bool {
-    /// More than the function's length, less than to the next function that waits.
-    const LENGTH: usize = 64;
-    let first = OWN_LOCKS.load(Relaxed);
-    call.next().wrapping_sub(first) < LENGTH
 }
 
 fn doze(worker: raw::Worker, call: &mut Call) -> Next {

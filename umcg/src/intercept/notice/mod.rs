@@ -44,6 +44,7 @@
 //! | `hook` | decides on each call |
 //! | `before` | threads that were there before |
 //! | `attempt` | calls that are tried in place, and the wait for another try |
+//! | `locks` | locks that the C library has for itself |
 //! | `ready` | waits of workers for descriptors that are not this library's |
 //! | `stuck` | workers that the kernel keeps where nothing announces it |
 //! | `others` | which calls wait for another party |
@@ -51,6 +52,7 @@
 mod attempt;
 mod before;
 mod hook;
+mod locks;
 mod others;
 mod ready;
 mod stuck;
@@ -117,6 +119,7 @@ fn begin() -> Result<(), Error> {
     let config = Config {
         hook: hook::hook,
         is_hooked: &class::HOOKED,
+        has_threads: true,
         except: is_own_file,
     };
     outsider::set_uncounted(true);

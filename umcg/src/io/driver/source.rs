@@ -244,13 +244,14 @@ impl Source {
 
     /// As [`arm`](Source::arm), for a source that stands for whatever file the descriptor's number
     /// names now: the driver is asked each time, since the file that it knows may be another one. A
-    /// direction that is ready is reported again.
+    /// direction that is ready is reported again. True if the driver did not know the file by this
+    /// number.
     pub(crate) fn arm_anew(
         &'static self,
         fd: BorrowedFd<'_>,
         direction: Direction,
         here: Driver,
-    ) -> io::Result<()> {
+    ) -> io::Result<bool> {
         let mut registration = self.registration.lock();
         here.check()?;
         let wanted = self.state.load(Relaxed) & ARMED | direction.armed();
@@ -258,20 +259,22 @@ impl Source {
         // Done before the kernel is asked: its report may come at once (S2). Waiters that were told
         // of the direction, and have not looked yet, are told again.
         self.state.fetch_and(!direction.ready(), Relaxed);
-        let result = match &*registration {
+        let known = match &*registration {
             Some(driver) => match driver.modify(fd, self.key(), flags) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    driver.add(fd, self.key(), flags)
-                }
-                result => result,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                result => Some(result),
             },
-            None => here.add(fd, self.key(), flags),
+            None => None,
         };
+        let is_new = known.is_none();
+        let result = known.unwrap_or_else(|| {
+            registration.as_ref().unwrap_or(&here).add(fd, self.key(), flags)
+        });
         match result {
             Ok(()) => {
                 self.state.fetch_or(wanted, Relaxed);
                 registration.get_or_insert(here);
-                Ok(())
+                Ok(is_new)
             }
             Err(error) => {
                 self.state.fetch_or(direction.ready(), Relaxed);
