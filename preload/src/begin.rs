@@ -1,5 +1,6 @@
 //! The begin: when the program is about to make its first thread.
 
+use crate::settings::Environment;
 use crate::{heap, linker, rseq};
 use std::ptr::null_mut;
 use std::sync::{Once, OnceLock};
@@ -17,6 +18,11 @@ pub(crate) fn keep(settings: Read) {
 /// Called before each thread that the program makes.
 pub(crate) fn before_thread() {
     static ONCE: Once = Once::new();
+    if SETTINGS.get().is_none() {
+        // The constructor of another library makes the thread, before this one's.
+        // SAFETY: the C library keeps the vector, and the process has one thread.
+        keep(unsafe { Environment::of_process() }.settings());
+    }
     // Not `call_once` alone: the library's own threads come here, too, while it runs.
     if !ONCE.is_completed() && SETTINGS.get().is_some() && is_first() {
         ONCE.call_once(begin);

@@ -17,6 +17,20 @@ impl Environment {
         Environment(vector)
     }
 
+    /// The process's, as the C library keeps it.
+    ///
+    /// # Safety
+    /// As [`Environment::new`].
+    pub(crate) unsafe fn of_process() -> Environment {
+        unsafe extern "C" {
+            static environ: *const *const c_char;
+        }
+        // SAFETY: the C library's variable.
+        let vector = unsafe { environ };
+        // SAFETY: passed on.
+        unsafe { Environment::new(vector) }
+    }
+
     /// The settings; None if the library was loaded for no program of `umcg run`.
     pub(crate) fn settings(self) -> Result<Option<Settings>, &'static str> {
         let settings = self.get("UMCG_RUN").map(settings).transpose()?;

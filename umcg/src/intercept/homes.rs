@@ -307,7 +307,11 @@ pub(super) fn end(guest: &'static Guest, was_plain: bool) {
         return;
     };
     let home = &guest.home;
-    let inherits = robust::walk(home.robust.load(Relaxed), adopted.tid());
+    let inherits = robust::walk(
+        home.robust.load(Relaxed),
+        adopted.tid(),
+        home.storage.load(Relaxed),
+    );
     let is_unlike_new = inherits
         || [&home.is_spoilt, &home.has_stack, &home.inherits]
             .iter()

@@ -1,11 +1,14 @@
 //! The list of robust locks that a guest still has when it ends: each is marked, and a waiter of it
 //! woken, as the kernel does at the end of a thread (`exit_robust_list`).
+//!
+//! A thread that ends blocks all signals, so no access here may fault: the kernel makes those at
+//! addresses that the program has set.
 
 use super::memory;
 use super::words::wake_in_kernel;
-use std::ptr::with_exposed_provenance_mut;
+use std::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
 use std::sync::atomic::{AtomicU32, Ordering::*};
-use umcg_core::{call, guarded};
+use umcg_core::call;
 
 /// The most locks that are looked at.
 const MOST: usize = 2048;
@@ -15,10 +18,17 @@ const TID: u32 = 0x3fff_ffff;
 const OWNER_DIED: u32 = 0x4000_0000;
 const WAITERS: u32 = 0x8000_0000;
 
-/// Walks the list with this head, for the thread with this id. True if it has a lock with priority
+/// Walks the list with this head, for the thread with this id and storage, the caller. True if it has a lock with priority
 /// inheritance, which the kernel hands over when the kernel thread ends.
-pub(super) fn walk(head: usize, tid: u32) -> bool {
-    let Some([first, offset, pending]) = (head != 0).then(|| read_head(head)).flatten() else {
+pub(super) fn walk(head: usize, tid: u32, storage: usize) -> bool {
+    let head_words = if is_of_library(head, storage) {
+        let at = with_exposed_provenance::<[usize; 3]>(head);
+        // SAFETY: the C library's own head, in the storage of the calling thread.
+        Some(unsafe { at.read() })
+    } else {
+        (head != 0).then(|| read_head(head)).flatten()
+    };
+    let Some([first, offset, pending]) = head_words else {
         return false;
     };
     let mut inherits = pending & INHERITS != 0;
@@ -28,13 +38,13 @@ pub(super) fn walk(head: usize, tid: u32) -> bool {
             break;
         }
         inherits |= entry & INHERITS != 0;
-        let next = memory::read::<u64>(entry & !INHERITS);
+        let next = fetch(entry & !INHERITS);
         let is_pending = entry & !INHERITS == pending & !INHERITS;
         if !is_pending && !mark((entry & !INHERITS).wrapping_add(offset), entry, tid, false) {
             return inherits;
         }
         let Some(next) = next else { return inherits };
-        entry = next as usize;
+        entry = next;
     }
     if pending & !INHERITS != 0 {
         mark(
@@ -47,9 +57,21 @@ pub(super) fn walk(head: usize, tid: u32) -> bool {
     inherits
 }
 
+/// Whether the head is the one that the C library has in the storage of each thread.
+fn is_of_library(head: usize, storage: usize) -> bool {
+    /// Less than the control block of a thread has.
+    const LENGTH: usize = 2048;
+    storage != 0 && head % size_of::<usize>() == 0 && head.wrapping_sub(storage) < LENGTH
+}
+
 fn read_head(head: usize) -> Option<[usize; 3]> {
-    let [first, offset, pending, _] = [0, 8, 16, 0].map(|at| memory::read::<u64>(head + at));
-    Some([first? as usize, offset? as usize, pending? as usize])
+    let mut words = [0; 3];
+    memory::fetch(head, &mut words).then_some(words)
+}
+
+fn fetch(from: usize) -> Option<usize> {
+    let mut word = [0; 1];
+    memory::fetch(from, &mut word).then_some(word[0])
 }
 
 /// Marks the lock that has this word. False if it cannot be accessed.
@@ -88,7 +110,7 @@ fn can_write(word: usize) -> bool {
     const FAULT: isize = -(libc::EFAULT as isize);
     const ADD_NOTHING: usize = (libc::FUTEX_OP_ADD as usize) << 28;
     let operation = libc::FUTEX_WAKE_OP as usize | libc::FUTEX_PRIVATE_FLAG as usize;
-    guarded::load(word).is_some()
-        // SAFETY: the word is changed by nothing.
-        && unsafe { call(libc::SYS_futex, [word, operation, 0, 0, word, ADD_NOTHING]) } != FAULT
+    // SAFETY: the word is changed by nothing.
+    let result = unsafe { call(libc::SYS_futex, [word, operation, 0, 0, word, ADD_NOTHING]) };
+    result != FAULT
 }
