@@ -321,7 +321,7 @@ impl Guest {
 }
 
 /// All states that exist.
-static ALL: AtomicPtr<Guest> = AtomicPtr::new(null_mut());
+pub(super) static ALL: AtomicPtr<Guest> = AtomicPtr::new(null_mut());
 
 fn enlist(guest: &'static Guest) -> &'static Guest {
     let new = from_ref(guest).cast_mut();
@@ -340,8 +340,7 @@ fn next_serial() -> u32 {
     LAST.fetch_add(1, Relaxed) + 1
 }
 
-/// Where the list of all states begins, and where in a state its parts are: for debuggers.
-pub(super) const LIST: &AtomicPtr<Guest> = &ALL;
+/// Where in a state its parts are: for debuggers.
 pub(super) const OFFSETS: [usize; 5] = [
     offset_of!(Guest, next_of_all),
     offset_of!(Guest, serial),

@@ -32,7 +32,7 @@ pub(super) struct RunLayout {
 pub(super) static umcg_run_layout: RunLayout = RunLayout {
     magic: *b"umcg-run",
     version: 1,
-    first: guest::LIST,
+    first: &guest::ALL,
     guest: guest::OFFSETS,
     worker: [
         WORKER_LAYOUT.context,

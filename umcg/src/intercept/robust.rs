@@ -18,8 +18,8 @@ const TID: u32 = 0x3fff_ffff;
 const OWNER_DIED: u32 = 0x4000_0000;
 const WAITERS: u32 = 0x8000_0000;
 
-/// Walks the list with this head, for the thread with this id and storage, the caller. True if it has a lock with priority
-/// inheritance, which the kernel hands over when the kernel thread ends.
+/// Walks the list with this head, for the thread with this id and storage, the caller. True if it
+/// has a lock with priority inheritance, which the kernel hands over when the kernel thread ends.
 pub(super) fn walk(head: usize, tid: u32, storage: usize) -> bool {
     let head_words = if is_of_library(head, storage) {
         let at = with_exposed_provenance::<[usize; 3]>(head);

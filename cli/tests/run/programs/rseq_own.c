@@ -2,7 +2,6 @@
 /* A program that has registered an area for restartable sequences of its own, before its first
  * thread: it runs natively, after a line.
  * run: again GLIBC_TUNABLES=glibc.pthread.rseq=0 */
-#define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -135,9 +135,7 @@ fn wait(
     limit: &mut Option<WaitLimit>,
 ) -> io::Result<Waited> {
     let fd = descriptor(call, trial);
-    if let (None, Some(hints)) = (&limit, hints)
-        && hints.is_plain()
-    {
+    if limit.is_none() && hints.is_some_and(ReadHints::is_plain) {
         let armed = ready::arm(fd, direction)?;
         if !armed.is_new && armed.wait(reason(trial), after(BELIEVED)) {
             return Ok(Waited::Again);

@@ -52,11 +52,11 @@ pub(super) unsafe extern "C" fn hook(call: &mut Call) -> Next {
     watch_files(call);
     match CallOrigin::of_caller(|| PROCESS.get() != Some(&process())) {
         CallOrigin::Worker(worker) => {
-            look_at_code();
+            look_at_code(call);
             of_worker(worker, call)
         }
         CallOrigin::Thread => {
-            look_at_code();
+            look_at_code(call);
             of_thread(call)
         }
         CallOrigin::Library => outsider::pass(call).unwrap_or_else(|| in_place(call)),
@@ -79,9 +79,23 @@ fn then(call: &mut Call, form: usize) -> Next {
     Next::Again
 }
 
-/// Code that was mapped, and not seen whole yet, is looked at.
-fn look_at_code() {
-    if code::is_unseen() {
+/// Code that was mapped, and not seen whole yet, is looked at. That takes memory, so not in calls
+/// that malloc makes.
+fn look_at_code(call: &Call) {
+    let is_of_malloc = || {
+        matches!(
+            call.number as libc::c_long,
+            libc::SYS_futex
+                | libc::SYS_mmap
+                | libc::SYS_munmap
+                | libc::SYS_mremap
+                | libc::SYS_mprotect
+                | libc::SYS_madvise
+                | libc::SYS_brk
+                | libc::SYS_prctl
+        )
+    };
+    if code::is_unseen() && !is_of_malloc() {
         raw::within(|| state::preserved(code::look));
     }
 }
@@ -312,14 +326,11 @@ fn after(call: &mut Call) -> Next {
         // The library's own.
         return outsider::pass(call).unwrap_or(Next::Return);
     }
-    if form & IS_COUNTED != 0
-        && let Some(which) = word_call(call)
-    {
+    if let (true, Some(which)) = (form & IS_COUNTED != 0, word_call(call)) {
         outsider::end_wait(which, call.arguments[0]);
     }
-    if form & IN_SCOPE != 0
-        && let Some(worker) = raw::Worker::current()
-    {
+    let worker = (form & IN_SCOPE != 0).then(raw::Worker::current);
+    if let Some(worker) = worker.flatten() {
         // SAFETY: the caller is this worker, which has begun the scope.
         raw::within(|| state::preserved(|| unsafe { worker.end_blocking() }));
     }

@@ -51,12 +51,11 @@ fn look(server: raw::Server, seen: &mut Vec<Seen>) -> bool {
             return runs;
         }
     };
-    if runs
-        && last == turn
-        && let ThreadState::Blocks(call) = of_thread(server.carried_by())
-        && can_begin_anew(&call)
-        && server.turns() == turn
-    {
+    let sleeps = || match of_thread(server.carried_by()) {
+        ThreadState::Blocks(call) => can_begin_anew(&call),
+        ThreadState::Runs | ThreadState::Gone => false,
+    };
+    if runs && last == turn && sleeps() && server.turns() == turn {
         server.release_stuck(turn);
     }
     runs

@@ -246,6 +246,10 @@ impl Source {
     /// names now: the driver is asked each time, since the file that it knows may be another one. A
     /// direction that is ready is reported again. True if the driver did not know the file by this
     /// number.
+    #[cfg_attr(
+        not(all(feature = "intercept", target_arch = "x86_64")),
+        allow(dead_code, reason = "for interception")
+    )]
     pub(crate) fn arm_anew(
         &'static self,
         fd: BorrowedFd<'_>,
@@ -284,6 +288,10 @@ impl Source {
     }
 
     /// Makes all waiters try again.
+    #[cfg_attr(
+        not(all(feature = "intercept", target_arch = "x86_64")),
+        allow(dead_code, reason = "for interception")
+    )]
     pub(crate) fn rouse(&self) {
         let mut claimed = ClaimedList::new();
         self.set(|state| (state | READY).wrapping_add(TICK));
@@ -293,6 +301,10 @@ impl Source {
     }
 
     /// Whether a party may wait.
+    #[cfg_attr(
+        not(all(feature = "intercept", target_arch = "x86_64")),
+        allow(dead_code, reason = "for interception")
+    )]
     pub(crate) fn may_have_waiters(&self) -> bool {
         // ORDERING(ready.4): as in `call`.
         let is_taken = |slot: &AtomicPtr<()>| !slot.load(SeqCst).is_null();

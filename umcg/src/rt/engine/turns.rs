@@ -18,6 +18,10 @@ use umcg_core::raw::{Event, EventKind, Worker};
 
 /// What happens on a server.
 #[derive(Clone, Copy)]
+#[cfg_attr(
+    not(all(feature = "intercept", target_arch = "x86_64")),
+    allow(dead_code, reason = "for guests")
+)]
 pub(crate) enum ServerTurn {
     /// The server's loop is about to run this worker. It has the right to.
     Begins(Worker),
