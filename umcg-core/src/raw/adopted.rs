@@ -120,6 +120,11 @@ impl Adopted {
         adopted::may_have_come(self.0, signals)
     }
 
+    /// Whether the home looks for no signal, and has found none. The caller is away.
+    pub fn looks_for_none(self) -> bool {
+        adopted::looks_for_none(self.0)
+    }
+
     /// Whether the caller is away: a server runs it.
     #[inline(always)]
     pub fn is_away(self) -> bool {

@@ -217,6 +217,16 @@ pub(crate) fn tell(worker: &'static Worker) {
     }
 }
 
+/// Whether the home looks for no signal, and has found none: then none is on its way. The calling
+/// worker is away.
+pub(crate) fn looks_for_none(worker: &'static Worker) -> bool {
+    let adoption = &home(worker).adoption;
+    // ORDERING(watched.1): SeqCst, as in `set_mask`.
+    adoption.watched.load(SeqCst) == 0
+        && !adoption.has_blocked.load(Relaxed)
+        && !adoption.is_called.load(Relaxed)
+}
+
 /// Whether one of these signals, which the calling worker has blocked, may wait at home: the home
 /// was not looking for it all the time, or has found one. A worker that is away asks.
 pub(crate) fn may_have_come(worker: &'static Worker, signals: u64) -> bool {

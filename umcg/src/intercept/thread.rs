@@ -11,6 +11,7 @@ use crate::rt::engine::guest as engine;
 use std::fs::DirEntry;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use umcg_core::context::lock::Lock;
+use umcg_core::raw::Adopted;
 use umcg_core::{call, fork, raw};
 use umcg_intercept::Call;
 
@@ -113,7 +114,10 @@ fn end_away(guest: &'static Guest) {
     let ends_here = guest::is_away()
         && !guest.has_signal()
         && !HAS_MAIN_ENDED.load(Relaxed)
-        && !homes::ends_at_home(guest);
+        && !homes::ends_at_home(guest)
+        // A signal that the home has taken off the process's queue must be back before the joiner
+        // goes on: at home the guest sees to that.
+        && guest::adopted().is_some_and(Adopted::looks_for_none);
     if ends_here && !homes::is_first(guest) {
         homes::end(guest, false);
     }

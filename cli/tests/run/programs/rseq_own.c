@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* A program that has registered an area for restartable sequences of its own, before its first
- * thread: it runs natively, after a line.
- * run: again GLIBC_TUNABLES=glibc.pthread.rseq=0 */
+ * thread, if GLIBC_TUNABLES=glibc.pthread.rseq=0 lets it: then it runs natively, after a line, which
+ * counts as a failure here. Without that the C library has one, and the kernel refuses it. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
