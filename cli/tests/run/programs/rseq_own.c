@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* A program that has registered an area for restartable sequences of its own, before its first
- * thread, if GLIBC_TUNABLES=glibc.pthread.rseq=0 lets it: then it runs natively, after a line, which
- * counts as a failure here. Without that the C library has an area, and the kernel refuses a
- * second one. */
+ * thread, if GLIBC_TUNABLES=glibc.pthread.rseq=0 lets it: then it runs natively, after a line,
+ * which counts as a failure here. Without that the C library has an area, and the kernel refuses
+ * a second one. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
