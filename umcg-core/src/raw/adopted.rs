@@ -6,7 +6,7 @@
 //! [`Adopted::opening_mask`] and calling [`Adopted::note_open`].
 
 use super::{Group, Reservation, RunningWorker, Worker};
-use crate::umcg::{adopt, adopted, carry, requeue};
+use crate::umcg::{adopt, adopted, carry};
 use rustix::io::Errno;
 
 /// An adopted worker, the caller.
@@ -170,11 +170,11 @@ pub unsafe fn carry_home(context: *mut std::ffi::c_void) -> bool {
 /// Sends a signal that a handler has got to the same kernel thread again, which blocks it: before
 /// all others of its number. Async-signal-safe.
 pub fn requeue(number: std::ffi::c_int, information: *const libc::siginfo_t) {
-    requeue::to_thread(number, information);
+    adopted::send_again(number, information);
 }
 
-/// Sends to the process the signals that had come to it and wait for the calling kernel thread,
-/// which is about to end and blocks them.
+/// Sends to the process the signals that had come to it and wait for the calling adopted thread,
+/// which is at home, is about to end, and blocks them.
 pub fn give_back_signals() {
-    requeue::give_back();
+    adopted::give_back_own_signals();
 }

@@ -314,10 +314,43 @@ fn take(
         // Another thread of the process may want it.
         return requeue::to_process(number, information);
     }
+    note_debt(home, information);
     requeue::to_thread(number, information);
     if !is_blocked_now {
         home.adoption.is_called.store(true, Relaxed);
         enlist(worker, home);
+    }
+}
+
+/// A signal is about to be sent again to the home thread.
+fn note_debt(home: &Home, information: &libc::siginfo_t) {
+    if information.si_code != libc::SI_TKILL {
+        home.adoption.owes.store(true, Relaxed);
+    }
+}
+
+/// Sends a signal, which a handler has got on the caller's home thread, again to that thread.
+pub(crate) fn send_again(number: c_int, information: *const libc::siginfo_t) {
+    // SAFETY: a handler's, which the kernel has given.
+    if let (Some(worker), Some(known)) = (current(), unsafe { information.as_ref() }) {
+        note_debt(home(worker), known);
+    }
+    requeue::to_thread(number, information);
+}
+
+/// Sends to the process the signals that had come to it, and wait for the home thread, which is the
+/// caller, is about to end, and blocks them.
+pub(super) fn give_back_signals(home: &Home) {
+    // Only then: to send a signal again may take its information away.
+    if home.adoption.owes.swap(false, Relaxed) {
+        requeue::give_back();
+    }
+}
+
+/// The same for the calling worker, which is at home.
+pub(crate) fn give_back_own_signals() {
+    if let Some(worker) = current() {
+        give_back_signals(home(worker));
     }
 }
 

@@ -20,6 +20,8 @@ pub(crate) struct Adoption {
     pub(super) is_called: AtomicBool,
     /// The home has found a signal that the worker blocked.
     pub(super) has_blocked: AtomicBool,
+    /// The kernel thread may have signals that came to the process, sent again to itself.
+    pub(super) owes: AtomicBool,
     /// The signals that the home thread looks for just now.
     pub(super) watched: AtomicU64,
     /// The next in [`CALLED`], and whether it is there.
@@ -49,6 +51,7 @@ impl Adoption {
             is_closed: AtomicBool::new(false),
             is_called: AtomicBool::new(false),
             has_blocked: AtomicBool::new(false),
+            owes: AtomicBool::new(false),
             watched: AtomicU64::new(0),
             next: AtomicPtr::new(null_mut()),
             is_listed: AtomicBool::new(false),

@@ -1,7 +1,7 @@
 //! The home thread's part in [`homes`](super::homes): its loop takes the storage of a new worker, and
 //! ends the thread when that is to be. It runs on the home's own stack, and touches no storage.
 
-use super::requeue;
+use super::adopted;
 use super::worker::{Home, Worker};
 use crate::base::call::call;
 use std::sync::atomic::Ordering::*;
@@ -30,9 +30,7 @@ pub(super) fn take_storage(worker: &'static Worker, home: &'static Home) {
 /// Ends the kernel thread. On the home's stack, which is not freed before `alive` is 0.
 fn end(home: &'static Home) -> ! {
     const HEAD: usize = 24;
-    if home.adoption.is_called.load(Relaxed) {
-        requeue::give_back();
-    }
+    adopted::give_back_signals(home);
     let alive = home.adoption.alive.as_ptr().expose_provenance();
     let name = c"umcg-home".as_ptr().expose_provenance();
     let calls = [
