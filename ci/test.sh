@@ -9,7 +9,8 @@
 # target/ci. The run ends with a digest of the steps that failed. A step before the tests ends the
 # run if it fails. Tests and jobs are all run, so that one run names everything that fails.
 #
-# ci/stress.sh is no part of it: the tests of stress run here for seconds, and there for any time.
+# ci/stress.sh is no part of it, nor is ci/posix.sh, which it calls: the tests of stress run here
+# for seconds, and there for any time.
 set -eu
 cd "$(dirname "$0")/.."
 logs=${CARGO_TARGET_DIR:-target}/ci
@@ -103,7 +104,7 @@ step 2700 "tests" env RUST_TEST_THREADS=4 cargo test --workspace --all-features 
 if [ "${1:-}" != quick ]; then
     for job in ci/*.sh; do
         case $job in
-            ci/setup.sh | ci/test.sh | ci/lint.sh | ci/stress.sh) ;;
+            ci/setup.sh | ci/test.sh | ci/lint.sh | ci/stress.sh | ci/posix.sh) ;;
             # Some compile sources that they change again and again: they keep the compiler's
             # incremental data.
             *) step 2700 "$job" env -u CARGO_INCREMENTAL "$job" ;;

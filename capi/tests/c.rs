@@ -75,6 +75,7 @@ programs! {
     ctl_gettid "ctl_gettid.c" twice;
     ctl_handlers "ctl_handlers.c" once;
     ctl_light "ctl_light.c" once;
+    ctl_notice "ctl_notice.c" twice;
     ctl_preempt "ctl_preempt.c" twice;
     ctl_server "ctl_server.c" twice;
     ctl_signal "ctl_signal.c" twice;

@@ -60,7 +60,7 @@ fn prepare(server: &'static Server, tick: &Tick) -> bool {
         return false;
     };
     match worker.carrier() {
-        Carrier::Moving => true,
+        Carrier::Moving | Carrier::Staying => true,
         Carrier::Owning => {
             let has_helper = &tick.stuck.has_helper;
             has_helper.load(Relaxed)
@@ -69,7 +69,7 @@ fn prepare(server: &'static Server, tick: &Tick) -> bool {
                     true
                 }
         }
-        Carrier::Sharing | Carrier::Staying => false,
+        Carrier::Sharing => false,
     }
 }
 
@@ -84,9 +84,9 @@ impl StuckHandler for TakeOff {
     fn leave(&self, inside: Inside, server: &'static Server, tick: &Tick, frame: &mut Frame) {
         let worker = inside.0;
         let is_ready = match worker.carrier() {
-            Carrier::Moving => true,
+            Carrier::Moving | Carrier::Staying => true,
             Carrier::Owning => tick.stuck.has_helper.swap(false, Relaxed),
-            Carrier::Sharing | Carrier::Staying => false,
+            Carrier::Sharing => false,
         };
         if is_ready && worker.blocking.load(Relaxed) == 0 && frame.set_single_step(true) {
             leave(inside, server, frame);

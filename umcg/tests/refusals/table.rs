@@ -312,6 +312,7 @@ pub(crate) const NAMES: &[(&str, &[&str])] = &[
 /// that programs under `umcg run` make, and the library only knows.
 pub(crate) const NO_CALLS: &[&str] = &[
     "__errno_location",
+    "brk",
     "clone",
     "dl_iterate_phdr",
     "dlinfo",
@@ -328,6 +329,7 @@ pub(crate) const NO_CALLS: &[&str] = &[
     "getenv",
     "isalpha",
     "malloc",
+    "mremap",
     "readv",
     "sigfillset",
     "stdin",

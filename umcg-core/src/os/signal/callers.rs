@@ -116,7 +116,9 @@ pub(crate) fn may_keep_lock(frame: &Frame, stack: Range<usize>) -> bool {
         unsafe { std::ptr::with_exposed_provenance::<usize>(low).read_unaligned() }
     });
     let is_code = |at: &usize| *at >= PAGE && !stack.contains(at);
-    caller.filter(is_code).is_none_or(|caller| ranges.is_runtime(caller))
+    caller
+        .filter(is_code)
+        .is_none_or(|caller| ranges.is_runtime(caller))
 }
 
 /// As [`is_in_runtime`] for the calling flow: whether a runtime has called the code that calls

@@ -272,7 +272,10 @@ impl Source {
         };
         let is_new = known.is_none();
         let result = known.unwrap_or_else(|| {
-            registration.as_ref().unwrap_or(&here).add(fd, self.key(), flags)
+            registration
+                .as_ref()
+                .unwrap_or(&here)
+                .add(fd, self.key(), flags)
         });
         match result {
             Ok(()) => {

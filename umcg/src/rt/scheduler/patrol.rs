@@ -23,7 +23,6 @@
 //!   that finds none wakes a server, by the protocol of `idle`.
 //! - P3: new workers, and workers from outside, wake a sleeping server as before.
 
-use crate::rt::base::clock;
 use crate::rt::base::here::Here;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use std::time::Duration;
@@ -94,9 +93,9 @@ impl Patrol {
     }
 
     /// A look at the server that has the most workers in its queues, `load` of them. Whether some
-    /// of them are worth a theft (P1).
-    pub(super) fn is_worthwhile(&self, here: &Here, victim: usize, load: usize) -> bool {
-        let (beat, now) = (self.beat(here), clock::now());
+    /// of them are worth a theft (P1). `now` is the time in nanoseconds.
+    pub(super) fn is_worthwhile(&self, here: &Here, victim: usize, load: usize, now: u64) -> bool {
+        let beat = self.beat(here);
         beat.naps.store(NAPS, Relaxed);
         let served = self.beats[victim].served.load(Relaxed);
         let elapsed = now.saturating_sub(beat.seen_at.load(Relaxed));
@@ -152,27 +151,30 @@ mod tests {
         (patrol, here, unsafe { Here::new(1) })
     }
 
+    /// A time, and one that is a nap later.
+    const FIRST: u64 = 1_000_000;
+    const LATER: u64 = FIRST + 60_000;
+
     #[test]
     fn a_queue_that_stands_still_is_stolen_from_at_the_second_look() {
         let (patrol, thief, _) = patrol();
-        assert!(!patrol.is_worthwhile(&thief, 1, 1));
-        std::thread::sleep(NAP);
-        assert!(patrol.is_worthwhile(&thief, 1, 1));
+        assert!(!patrol.is_worthwhile(&thief, 1, 1, FIRST));
+        // Too early to tell.
+        assert!(!patrol.is_worthwhile(&thief, 1, 1, FIRST + SHORTEST - 1));
+        assert!(patrol.is_worthwhile(&thief, 1, 1, LATER));
+        // The last look is too old to tell anything.
+        assert!(!patrol.is_worthwhile(&thief, 1, 1, LATER + LONGEST));
     }
 
     #[test]
     fn a_queue_that_drains_fast_is_left() {
         let (patrol, thief, victim) = patrol();
-        assert!(!patrol.is_worthwhile(&thief, 1, 60));
-        let served = patrol.beats[1].served.load(Relaxed);
-        std::thread::sleep(NAP);
-        // As if 100 workers had run in each microsecond.
-        let elapsed = clock::now() - patrol.beats[0].seen_at.load(Relaxed);
-        patrol.beats[1].served.store(served + elapsed / 10, Relaxed);
-        assert!(!patrol.is_worthwhile(&thief, 1, 60));
+        assert!(!patrol.is_worthwhile(&thief, 1, 60, FIRST));
+        (0..100).for_each(|_| patrol.note_served(&victim));
+        assert!(!patrol.is_worthwhile(&thief, 1, 60, LATER));
+        // One in this time: 60 take long.
         patrol.note_served(&victim);
-        std::thread::sleep(NAP);
-        assert!(patrol.is_worthwhile(&thief, 1, 60));
+        assert!(patrol.is_worthwhile(&thief, 1, 60, LATER + 60_000));
     }
 
     #[test]
@@ -180,14 +182,14 @@ mod tests {
         let (patrol, thief, _) = patrol();
         assert_eq!(patrol.nap(&thief), None);
         assert!(!patrol.will_look());
-        patrol.is_worthwhile(&thief, 1, 5);
+        patrol.is_worthwhile(&thief, 1, 5, FIRST);
         for _ in 0..NAPS {
             assert_eq!(patrol.nap(&thief), Some(NAP));
             assert!(patrol.will_look() && patrol.is_on_patrol(&thief));
         }
         assert_eq!(patrol.nap(&thief), None);
         assert!(!patrol.will_look());
-        patrol.is_worthwhile(&thief, 1, 5);
+        patrol.is_worthwhile(&thief, 1, 5, LATER);
         assert_eq!(patrol.nap(&thief), Some(NAP));
         patrol.note_served(&thief);
         assert!(!patrol.will_look());

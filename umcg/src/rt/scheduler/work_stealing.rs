@@ -29,6 +29,7 @@
 use super::patrol::Patrol;
 use super::shared::{Bound, SharedQueue};
 use super::{Scheduler, Wake, Why};
+use crate::rt::base::clock;
 use crate::rt::base::here::Here;
 use crate::rt::base::per_server::{Load, PerServer};
 use crate::rt::task::runnable::{Queue, Runnable};
@@ -208,7 +209,7 @@ impl WorkStealing {
             .map(|index| (self.own().hint(index), index))
             .max()
             .filter(|(load, _)| *load > 0)?;
-        if !patrol.is_worthwhile(here, victim, load) {
+        if !patrol.is_worthwhile(here, victim, load, clock::now()) {
             return None;
         }
         let loot = self.own().try_other(victim, LocalQueues::loot)?;
