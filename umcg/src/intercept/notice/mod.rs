@@ -79,7 +79,8 @@ use umcg_intercept::{Config, Error, Object, install, on_trap, stand_aside};
 /// keep their servers as before.
 pub fn notice_blocking() -> Result<(), Error> {
     static DONE: OnceLock<Result<(), Error>> = OnceLock::new();
-    let begun = *DONE.get_or_init(begin);
+    // A worker that was taken off its server in the midst of this would keep the others waiting.
+    let begun = raw::apart(|| *DONE.get_or_init(begin));
     // It is over in the child of a fork.
     begun.and_then(|()| notices_blocking().then_some(()).ok_or(Error::Unsupported))
 }
