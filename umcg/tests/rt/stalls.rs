@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use umcg::rt::{Stall, StallCause};
 use umcg::{Builder, Runtime};
 
@@ -165,10 +165,18 @@ fn lines_of_child(test: &str, stalls: Option<&str>, told: &[Option<&str>]) -> Ve
     let mut lines = BufReader::new(child.stderr.take().unwrap())
         .lines()
         .map(Result::unwrap);
-    let (mut said, mut go_on) = (Vec::new(), child.stdin.take().unwrap());
+    let (mut said, mut go_on) = (Vec::<String>::new(), child.stdin.take().unwrap());
     for name in told {
         match name {
-            Some(name) => said.extend(lines.by_ref().find(|line| line.contains(name))),
+            Some(name) => {
+                while !said.last().is_some_and(|line| line.contains(name)) {
+                    said.push(
+                        lines
+                            .next()
+                            .unwrap_or_else(|| panic!("no {name}: {said:#?}")),
+                    );
+                }
+            }
             // Nothing is told of that one.
             None => std::thread::sleep(Duration::from_millis(1500)),
         }
@@ -190,14 +198,22 @@ fn a_line_by_itself() {
             .name("hamlet")
             .build()
             .unwrap();
-        // Until the parent lets it go on.
-        let blocks = |name| {
-            let worker = runtime.build(&Builder::new().name(name), || {
+        // Each computes for some milliseconds, and blocks until the parent lets it go on.
+        let blocks = |name, computes| {
+            let worker = runtime.build(&Builder::new().name(name), move || {
+                let start = Instant::now();
+                while start.elapsed() < Duration::from_millis(computes) {}
                 std::io::stdin().read_exact(&mut [0]).unwrap()
             });
             (worker.unwrap(), runtime.spawn(|| ()))
         };
-        for (worker, other) in [blocks("sleepy"), blocks("sleepy"), blocks("dozy")] {
+        // The last one computes for more than half of the time until it would be reported.
+        let all = [
+            blocks("sleepy", 0),
+            blocks("sleepy", 0),
+            blocks("dozy", 700),
+        ];
+        for (worker, other) in all {
             worker.join().unwrap();
             other.join().unwrap();
         }

@@ -44,9 +44,16 @@ pub(crate) struct Stay {
     /// How many workers had begun to run there.
     turns: u64,
     since: u64,
-    /// The state of the server's thread after half of the time.
-    halfway: Option<ThreadState>,
+    /// The last sample.
+    sample: Option<Sample>,
     told: bool,
+}
+
+/// The state of a server's thread at a time. There are two in the time until a stay is reported:
+/// where both show the same system call, the worker blocks in it.
+struct Sample {
+    at: u64,
+    state: ThreadState,
 }
 
 impl Stay {
@@ -70,7 +77,7 @@ impl Stay {
             *self = Stay {
                 turns,
                 since: now,
-                halfway: None,
+                sample: None,
                 told: false,
             };
             shared_server.kept_since.store(now, Relaxed);
@@ -79,28 +86,39 @@ impl Stay {
         let Some(after) = shared.stalls.after.filter(|_| !self.told) else {
             return;
         };
-        let lasted = now - self.since;
-        if lasted >= after / 2 && self.halfway.is_none() {
-            self.halfway = Some(of_thread(server.carried_by()));
+        let last = self.sample.as_ref().map_or(self.since, |sample| sample.at);
+        if now - last < after.div_ceil(2) {
+            return;
         }
+        let state = of_thread(server.carried_by());
+        let before = self.sample.replace(Sample { at: now, state });
         // While a server is idle, no worker that may run anywhere waits for this one. Workers bound
         // to this server do, but they are not known here.
         let others_wait = shared.sleepers.asleep() == 0 && shared.live() > 1;
-        if lasted >= after && others_wait {
-            self.told = true;
-            self.report(shared, index, server, lasted);
+        if let Some(before) = before.filter(|_| others_wait) {
+            self.told = self.report(shared, index, server, &before);
         }
     }
 
-    fn report(&self, shared: &RuntimeState, index: usize, server: raw::Server, lasted: u64) {
-        let doing = of_thread(server.carried_by());
+    /// Reports the stay, if these two samples are of one that is to be reported. Otherwise the next
+    /// sample may be: a thread that blocks may have run at the first one.
+    fn report(
+        &self,
+        shared: &RuntimeState,
+        index: usize,
+        server: raw::Server,
+        before: &Sample,
+    ) -> bool {
+        let Some(last) = &self.sample else {
+            return false;
+        };
         let worker = server.current();
-        let (cause, site) = match &doing {
-            ThreadState::Gone => return,
-            ThreadState::Blocks(call) if self.halfway.as_ref() == Some(&doing) => {
+        let (cause, site) = match &last.state {
+            ThreadState::Gone => return false,
+            ThreadState::Blocks(call) if before.state == last.state => {
                 (StallCause::Blocks(call.to_string()), call.name())
             }
-            _ if !shared.stalls.computing => return,
+            _ if !shared.stalls.computing => return false,
             _ => (StallCause::Computes, String::new()),
         };
         let stall = Stall {
@@ -108,12 +126,14 @@ impl Stay {
             server: Some(index),
             worker: worker.map(raw::Worker::id),
             name: worker.map_or(String::new(), raw::Worker::name),
-            lasted: Duration::from_nanos(lasted),
+            lasted: Duration::from_nanos(last.at - self.since),
             cause,
         };
-        if server.turns() == self.turns {
+        let is_still_so = server.turns() == self.turns;
+        if is_still_so {
             shared.stalls.tell(&stall, &site);
         }
+        is_still_so
     }
 }
 
