@@ -19,6 +19,18 @@ mkdir -p "$logs"
 failed=$logs/failed
 : > "$failed"
 
+# On a full disk each step fails in a way of its own, and none names the cause. What earlier runs
+# have left in the target folder is used again.
+needed=20
+[ "${1:-}" != quick ] || needed=8
+there=$(($(du -sk "$logs/.." | cut -f 1) / 1048576))
+free=$(($(df -Pk "$logs" | awk 'NR == 2 { print $4 }') / 1048576))
+if [ "$((there + free))" -lt "$needed" ]; then
+    echo "test.sh: FAILED: the target folder takes up to $needed GiB. It has $there GiB," \
+        "and $free GiB are free" >&2
+    exit 1
+fi
+
 # still LOG: prints once a minute the last line of the log.
 still() {
     while sleep 60; do
