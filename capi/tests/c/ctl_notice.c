@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -41,6 +42,27 @@ static void reads(struct worker *self)
     CHECK("the byte is there", byte == 'x');
     FAILS("an error of the call", EBADF, (int)read(-1, &byte, 1));
     self->steps = 1;
+}
+
+/* More than a pipe takes at once. */
+enum { PART = 100000 };
+static char part[PART];
+
+static void writes_parts(struct worker *self)
+{
+    struct iovec parts[3] = {{part, PART}, {part, 0}, {part, PART}};
+    CHECK("all is written", writev(ends[1], parts, 3) == 2 * PART);
+    self->steps = 1;
+}
+
+static void read_parts(void)
+{
+    static char into[PART];
+    for (size_t had = 0; had < 2 * PART;) {
+        ssize_t some = read(ends[0], into, had < PART ? PART : 2 * PART - had);
+        MUST(some > 0);
+        had += (size_t)some;
+    }
 }
 
 static void locks(struct worker *self)
@@ -199,6 +221,7 @@ int main(void)
 
     blocks_once("a sleep", sleeps, nothing);
     blocks_once("a pipe", reads, write_byte);
+    blocks_once("parts for a pipe", writes_parts, read_parts);
     blocks_once("select", polls, write_byte);
     blocks_once("a child", waits_for_child, write_byte);
     MUST(pthread_mutex_lock(&mutex) == 0);

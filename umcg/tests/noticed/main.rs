@@ -164,4 +164,5 @@ fn the_registers_of_a_worker_survive_a_wait() {
 }
 
 mod calls;
+mod files;
 mod slow;

@@ -4,8 +4,8 @@
 //! makes it in a blocking scope.
 //!
 //! - T1. A try takes nothing that the call would not take, and its result is the call's.
-//! - T2. A blocking write is over when all of it is written, as without this library. What is
-//!   written counts in the note [`DONE`], and the arguments name the rest.
+//! - T2. A blocking write is over when all of it is written, and a read of a file on a disk when all
+//!   of it is read or the file ends, as without this library (`partial`).
 //! - T3. A descriptor that is non-blocking, and a time limit of the socket's own, are asked for
 //!   before the first wait. A read of a file that the driver knows, and that was found blocking and
 //!   without a limit before, asks only after [`BELIEVED`]. So a change of either is seen late,
@@ -18,13 +18,16 @@
 //! and of other processes, are not seen: for them the belief has an end.
 
 use super::super::class::Trial;
+use super::super::memory;
 use super::super::trial::{look, receive};
+use super::partial;
 use super::ready::{self, ReadHints};
 use crate::io::driver::source::Direction;
 use crate::io::wait::{NEVER, Reason, after};
 use crate::rt::time::now;
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::BorrowedFd;
 use std::ptr::from_ref;
 use umcg_core::{call as kernel, guarded};
 use umcg_intercept::Call;
@@ -32,11 +35,9 @@ use umcg_intercept::Call;
 /// For how long a file that was blocking is believed to be so still, in nanoseconds.
 const BELIEVED: u64 = 20_000_000;
 
-/// The note that counts bytes which are written.
-pub(super) const DONE: usize = 15;
-
 const EAGAIN: isize = -(libc::EAGAIN as isize);
 const ENOSYS: isize = -(libc::ENOSYS as isize);
+const EPERM: isize = -(libc::EPERM as isize);
 const EOPNOTSUPP: isize = -(libc::EOPNOTSUPP as isize);
 const DONT_WAIT: usize = libc::MSG_DONTWAIT as usize;
 
@@ -77,7 +78,7 @@ pub(super) fn make(call: &mut Call, trial: Trial, may_park: bool) -> End {
     let mut in_vain = 0;
     let mut is_first = true;
     loop {
-        let done = call.notes[DONE];
+        let done = partial::done(call);
         let tried = if is_first && hints.is_some_and(ReadHints::expects_wait) {
             Tried::Waits(Direction::Read)
         } else {
@@ -87,7 +88,7 @@ pub(super) fn make(call: &mut Call, trial: Trial, may_park: bool) -> End {
         };
         is_first = false;
         let direction = match tried {
-            Tried::Answer(result) => return End::Answer(result + call.notes[DONE] as isize),
+            Tried::Answer(result) => return End::Answer(result + partial::done(call) as isize),
             Tried::Waits(direction) => direction,
             Tried::InPlace => return End::InPlace,
             Tried::Unknown => return End::Scope,
@@ -96,7 +97,7 @@ pub(super) fn make(call: &mut Call, trial: Trial, may_park: bool) -> End {
             return End::Scope;
         }
         match wait(call, trial, direction, hints, &mut limit) {
-            Ok(Waited::Again) if call.notes[DONE] > done => in_vain = 0,
+            Ok(Waited::Again) if partial::done(call) > done => in_vain = 0,
             // The driver may say that a socket is ready which is not for this call, as with a
             // datagram to a peer whose queue is full.
             Ok(Waited::Again) if in_vain == MOST_IN_VAIN => return End::Scope,
@@ -206,7 +207,7 @@ fn descriptor(call: &Call, trial: Trial) -> i32 {
 
 /// The call's result when its time limit has passed.
 fn late(call: &Call, trial: Trial) -> isize {
-    match (trial, call.notes[DONE]) {
+    match (trial, partial::done(call)) {
         (Trial::Poll | Trial::Epoll, _) => 0,
         (_, 0) => EAGAIN,
         (_, done) => done as isize,
@@ -214,6 +215,8 @@ fn late(call: &Call, trial: Trial) -> isize {
 }
 
 fn attempt(call: &mut Call, trial: Trial) -> Tried {
+    /// The argument of epoll_pwait(2) that is a mask of signals.
+    const MASK: usize = 4;
     let number = call.number as libc::c_long;
     let arguments = call.arguments;
     let had = |result: Option<isize>, direction| match result {
@@ -221,12 +224,8 @@ fn attempt(call: &mut Call, trial: Trial) -> Tried {
         None => Tried::Waits(direction),
     };
     match (trial, number) {
-        (Trial::Read, libc::SYS_read) => read(arguments, usize::MAX),
-        (Trial::Read, libc::SYS_readv) => {
-            let tried = vector(libc::SYS_preadv2, arguments, Direction::Read);
-            without_flag(tried, arguments[0])
-        }
-        (Trial::ReadAt, libc::SYS_pread64) => read(arguments, arguments[3]),
+        (Trial::Read, libc::SYS_read) | (Trial::ReadAt, libc::SYS_pread64) => read(call),
+        (Trial::Read, libc::SYS_readv) => read_vector(call),
         (Trial::Write, libc::SYS_write) => write(call),
         (Trial::Write, libc::SYS_writev) => write_vector(call),
         (Trial::Receive, libc::SYS_recvfrom) => had_message(call, 3),
@@ -238,6 +237,7 @@ fn attempt(call: &mut Call, trial: Trial) -> Tried {
             Some((_, direction)) => had(look(number, arguments, 2), direction),
             None => look(number, arguments, 2).map_or(Tried::Unknown, Tried::Answer),
         },
+        (Trial::Epoll, libc::SYS_epoll_pwait) if arguments[MASK] != 0 => Tried::Unknown,
         (Trial::Epoll, libc::SYS_epoll_wait | libc::SYS_epoll_pwait) => {
             had(look(number, arguments, 3), Direction::Read)
         }
@@ -257,11 +257,12 @@ fn poll(fd: i32, events: i16) -> bool {
 }
 
 /// A result of a try by a flag. Where the kind of file has none, the call is made in place: such
-/// files are those of disks, nearly always.
+/// files are those of disks, nearly always. So it is after EPERM, which may be that of a filter
+/// which forbids the newer call only.
 fn tried(result: isize, direction: Direction) -> Tried {
     match result {
         EAGAIN => Tried::Waits(direction),
-        EOPNOTSUPP | ENOSYS => Tried::InPlace,
+        EOPNOTSUPP | ENOSYS | EPERM => Tried::InPlace,
         result => Tried::Answer(result),
     }
 }
@@ -274,156 +275,172 @@ fn without_flag(tried: Tried, fd: usize) -> Tried {
     }
 }
 
-fn read([fd, at, bytes, ..]: [usize; 6], position: usize) -> Tried {
+/// -1: the file's own position.
+const OWN_POSITION: usize = usize::MAX;
+
+/// preadv2(2) or pwritev2(2), without waiting.
+fn vector(number: libc::c_long, fd: usize, [parts, count]: [usize; 2], position: usize) -> isize {
     const NO_WAIT: usize = libc::RWF_NOWAIT as usize;
-    let part = [at, bytes];
-    let part = from_ref(&part).expose_provenance();
-    // SAFETY: the worker's buffer, which the kernel checks.
-    let result = unsafe { kernel(libc::SYS_preadv2, [fd, part, 1, position, 0, NO_WAIT]) };
-    without_flag(tried(result, Direction::Read), fd)
+    // SAFETY: the worker's buffers, which the kernel checks.
+    unsafe { kernel(number, [fd, parts, count, position, 0, NO_WAIT]) }
 }
 
-/// readv(2) and writev(2) by their newer forms, at the file's own position.
-fn vector(number: libc::c_long, arguments: [usize; 6], direction: Direction) -> Tried {
-    const NO_WAIT: usize = libc::RWF_NOWAIT as usize;
-    let [fd, parts, count, ..] = arguments;
-    // SAFETY: the worker's arguments, which the kernel checks.
-    let result = unsafe { kernel(number, [fd, parts, count, usize::MAX, 0, NO_WAIT]) };
-    tried(result, direction)
-}
-
-fn write(call: &mut Call) -> Tried {
+/// The same, for the buffer of this call.
+fn buffer(number: libc::c_long, call: &Call, position: usize) -> isize {
     let [fd, at, bytes, ..] = call.arguments;
     let part = [at, bytes];
     let part = from_ref(&part).expose_provenance();
-    let tried = vector(libc::SYS_pwritev2, [fd, part, 1, 0, 0, 0], Direction::Write);
-    all_of(call, tried)
+    vector(number, fd, [part, 1], position)
 }
 
-/// The call's third argument is a number of bytes behind the second. A part that is written counts,
-/// and the arguments name the rest (T2).
-fn all_of(call: &mut Call, tried: Tried) -> Tried {
-    let Tried::Answer(result) = tried else {
-        return tried;
-    };
-    match usize::try_from(result) {
-        Ok(done) if done < call.arguments[2] => {
-            call.arguments[1] += done;
-            call.arguments[2] -= done;
-            call.notes[DONE] += done;
-            Tried::Waits(Direction::Write)
+fn read(call: &mut Call) -> Tried {
+    loop {
+        let position = match call.number as libc::c_long {
+            // The kernel refuses it. The newer call would take it for the file's own position.
+            libc::SYS_pread64 if call.arguments[3] == OWN_POSITION => return Tried::InPlace,
+            libc::SYS_pread64 => call.arguments[3],
+            _ => OWN_POSITION,
+        };
+        let result = buffer(libc::SYS_preadv2, call, position);
+        let tried = without_flag(tried(result, Direction::Read), call.arguments[0]);
+        if let Some(tried) = after_read(call, tried) {
+            return tried;
         }
-        // After a part, the part is the result, and the next call gets the error.
-        Err(_) if call.notes[DONE] > 0 => Tried::Answer(0),
-        _ => tried,
+    }
+}
+
+/// What a read of one buffer has had. None if more is to be read.
+fn after_read(call: &mut Call, tried: Tried) -> Option<Tried> {
+    match tried {
+        Tried::Answer(had @ 1..) => {
+            let is_part = if (had as usize) < call.arguments[2] {
+                partial::done(call) > 0 || is_on_disk(call.arguments[0])
+            } else {
+                partial::has_parts(call)
+            };
+            match is_part.then(|| partial::go_on(call, had as usize)) {
+                None => Some(tried),
+                Some(true) => None,
+                Some(false) => Some(Tried::Answer(0)),
+            }
+        }
+        Tried::Answer(_) if partial::done(call) > 0 => Some(Tried::Answer(0)),
+        tried => Some(tried),
+    }
+}
+
+/// Whether it is a file of a disk. A try then ends where its data is not in memory, and a read does
+/// not.
+fn is_on_disk(fd: usize) -> bool {
+    use rustix::fs::{FileType, fstat};
+    // SAFETY: a read had data, so it is open; if it has been closed since, the kernel says so.
+    let fd = unsafe { BorrowedFd::borrow_raw(fd as i32) };
+    let kind = fstat(fd).map(|known| FileType::from_raw_mode(known.st_mode));
+    matches!(kind, Ok(FileType::RegularFile | FileType::BlockDevice))
+}
+
+fn read_vector(call: &mut Call) -> Tried {
+    let [fd, parts, count, ..] = call.arguments;
+    let result = vector(libc::SYS_preadv2, fd, [parts, count], OWN_POSITION);
+    match without_flag(tried(result, Direction::Read), fd) {
+        Tried::Answer(had @ 1..) => {
+            let rest = (libc::SYS_read, 0);
+            let is_part = partial::begin(call, [parts, count], had as usize, rest);
+            if is_part && is_on_disk(fd) {
+                read(call)
+            } else {
+                Tried::Answer(0)
+            }
+        }
+        tried => tried,
+    }
+}
+
+fn write(call: &mut Call) -> Tried {
+    loop {
+        let result = buffer(libc::SYS_pwritev2, call, OWN_POSITION);
+        if let Some(tried) = after_write(call, tried(result, Direction::Write)) {
+            return tried;
+        }
     }
 }
 
 fn send(call: &mut Call) -> Tried {
-    let mut arguments = call.arguments;
-    let is_asked = arguments[3] & DONT_WAIT != 0;
-    arguments[3] |= DONT_WAIT;
-    // SAFETY: as the worker asks, without waiting.
-    let result = unsafe { kernel(libc::SYS_sendto, arguments) };
-    if is_asked {
-        return Tried::Answer(result);
+    loop {
+        let mut arguments = call.arguments;
+        let is_asked = arguments[3] & DONT_WAIT != 0;
+        arguments[3] |= DONT_WAIT;
+        // SAFETY: as the worker asks, without waiting.
+        let result = unsafe { kernel(libc::SYS_sendto, arguments) };
+        if is_asked {
+            return Tried::Answer(result);
+        }
+        if let Some(tried) = after_write(call, tried(result, Direction::Write)) {
+            return tried;
+        }
     }
-    all_of(call, tried(result, Direction::Write))
 }
 
-/// One of the parts that a vector names.
-type VectorPart = [usize; 2];
-
-/// A part of the worker's vector, if it can be read.
-fn part(parts: usize, index: usize) -> Option<VectorPart> {
-    let at = parts.wrapping_add(index * size_of::<VectorPart>());
-    let mut value = [0u32; 4];
-    for (word, place) in value.iter_mut().enumerate() {
-        *place = guarded::load(at.wrapping_add(word * size_of::<u32>()))?;
+/// What a write of one buffer has had. None if another part follows at once.
+fn after_write(call: &mut Call, tried: Tried) -> Option<Tried> {
+    match tried {
+        Tried::Answer(had @ 0..) => {
+            let is_short = (had as usize) < call.arguments[2];
+            match (partial::go_on(call, had as usize), is_short) {
+                (true, true) => Some(Tried::Waits(Direction::Write)),
+                (true, false) => None,
+                (false, _) => Some(Tried::Answer(0)),
+            }
+        }
+        Tried::Answer(_) if partial::done(call) > 0 => Some(Tried::Answer(0)),
+        tried => Some(tried),
     }
-    let join = |low: u32, high: u32| low as usize | (high as usize) << 32;
-    Some([join(value[0], value[1]), join(value[2], value[3])])
-}
-
-/// How many bytes the parts have.
-fn length(parts: usize, count: usize) -> Option<usize> {
-    (0..count).try_fold(0usize, |sum, index| {
-        part(parts, index).map(|[_, bytes]| sum.saturating_add(bytes))
-    })
 }
 
 fn write_vector(call: &mut Call) -> Tried {
-    let tried = vector(libc::SYS_pwritev2, call.arguments, Direction::Write);
-    let [_, parts, count, ..] = call.arguments;
-    all_parts(call, tried, parts, count)
+    let [fd, parts, count, ..] = call.arguments;
+    let result = vector(libc::SYS_pwritev2, fd, [parts, count], OWN_POSITION);
+    let tried = tried(result, Direction::Write);
+    after_vector(call, tried, [parts, count], (libc::SYS_write, 0))
 }
 
 fn send_message(call: &mut Call) -> Tried {
     /// Where a header has its parts and their number.
     const PARTS: usize = std::mem::offset_of!(libc::msghdr, msg_iov);
     let mut arguments = call.arguments;
-    let is_asked = arguments[2] & DONT_WAIT != 0;
+    let [_, header, flags, ..] = arguments;
     arguments[2] |= DONT_WAIT;
     // SAFETY: as the worker asks, without waiting.
     let result = unsafe { kernel(libc::SYS_sendmsg, arguments) };
-    if is_asked {
+    if flags & DONT_WAIT != 0 {
         return Tried::Answer(result);
     }
-    match part(arguments[1].wrapping_add(PARTS), 0) {
-        Some([parts, count]) => all_parts(call, tried(result, Direction::Write), parts, count),
-        None => Tried::Answer(result),
+    let tried = tried(result, Direction::Write);
+    match memory::read::<[u64; 2]>(header.wrapping_add(PARTS)) {
+        Some(parts) => after_vector(
+            call,
+            tried,
+            parts.map(|word| word as usize),
+            (libc::SYS_sendto, flags),
+        ),
+        None => tried,
     }
 }
 
-/// Some of the parts may be written, up to the middle of one. The rest is written part by part: the
-/// call becomes one for the rest of a part, and the parts after it follow in the notes.
-fn all_parts(call: &mut Call, tried: Tried, parts: usize, count: usize) -> Tried {
-    let Tried::Answer(result) = tried else {
-        return tried;
-    };
-    let (Ok(done), Some(all)) = (usize::try_from(result), length(parts, count)) else {
-        return tried;
-    };
-    if done >= all {
-        return tried;
-    }
-    write_rest(call.arguments[0], parts, count, done)
-}
-
-/// Writes what follows these bytes of the parts. A short answer follows an error, as the kernel's.
-fn write_rest(fd: usize, parts: usize, count: usize, done: usize) -> Tried {
-    let mut before = 0;
-    let mut written = done;
-    for index in 0..count {
-        let Some([mut at, mut bytes]) = part(parts, index) else {
-            break;
-        };
-        let skipped = done.saturating_sub(before).min(bytes);
-        before += bytes;
-        at += skipped;
-        bytes -= skipped;
-        while bytes > 0 {
-            let one = [at, bytes];
-            let one = from_ref(&one).expose_provenance();
-            let arguments = [fd, one, 1, 0, 0, 0];
-            match vector(libc::SYS_pwritev2, arguments, Direction::Write) {
-                Tried::Answer(some @ 1..) => {
-                    at += some as usize;
-                    bytes -= some as usize;
-                    written += some as usize;
-                }
-                Tried::Waits(_) if await_room(fd) => {}
-                _ => return Tried::Answer(written as isize),
-            }
+/// What a write of a vector has had. `rest` is the call that goes on behind a part.
+fn after_vector(
+    call: &mut Call,
+    tried: Tried,
+    vector: [usize; 2],
+    rest: (libc::c_long, usize),
+) -> Tried {
+    match tried {
+        Tried::Answer(had @ 0..) if partial::begin(call, vector, had as usize, rest) => {
+            Tried::Waits(Direction::Write)
         }
+        Tried::Answer(0..) => Tried::Answer(0),
+        tried => tried,
     }
-    Tried::Answer(written as isize)
-}
-
-/// Waits until more can be written. False if the file cannot be waited for.
-fn await_room(fd: usize) -> bool {
-    let armed = ready::arm(fd as i32, Direction::Write);
-    armed.is_ok_and(|armed| armed.wait(&"write, noticed", NEVER))
 }
 
 fn had_message(call: &Call, flags: usize) -> Tried {

@@ -3,7 +3,7 @@
 use super::super::class::{self, Class, Made, Trial, User, Watched};
 use super::super::outsider::{self, WordCall, word_call};
 use super::super::{code, memory, sleep, state};
-use super::{attempt, locks, others, ready};
+use super::{attempt, locks, others, partial, ready};
 use crate::futex::kernel::{self, Outcome};
 use crate::rt;
 use crate::rt::engine::server;
@@ -313,7 +313,7 @@ fn attempt(worker: raw::Worker, call: &mut Call, trial: Trial) -> Next {
     });
     match end {
         attempt::End::Answer(result) => answer(call, result),
-        attempt::End::InPlace if call.notes[attempt::DONE] > 0 => then(call, IS_REST),
+        attempt::End::InPlace if partial::done(call) > 0 => then(call, IS_REST),
         attempt::End::InPlace => in_place(call),
         attempt::End::Scope => block(worker, call, 0),
     }
@@ -328,6 +328,9 @@ fn after(call: &mut Call) -> Next {
     }
     if let (true, Some(which)) = (form & IS_COUNTED != 0, word_call(call)) {
         outsider::end_wait(which, call.arguments[0]);
+    }
+    if form & (IN_SCOPE | IS_REST) != 0 && partial::settle(call) {
+        return Next::Again;
     }
     let worker = (form & IN_SCOPE != 0).then(raw::Worker::current);
     if let Some(worker) = worker.flatten() {
@@ -345,11 +348,6 @@ fn after(call: &mut Call) -> Next {
         }
         IS_FORK if call.result == 0 => umcg_intercept::stand_aside(true),
         _ => {}
-    }
-    let done = call.notes[attempt::DONE] as isize;
-    if done > 0 {
-        // After a part, the part is the result, and the next call gets the error.
-        call.result = done + call.result.max(0);
     }
     Next::Return
 }

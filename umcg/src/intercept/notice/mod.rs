@@ -48,12 +48,14 @@
 //! | `ready` | waits of workers for descriptors that are not this library's |
 //! | `stuck` | workers that the kernel keeps where nothing announces it |
 //! | `others` | which calls wait for another party |
+//! | `partial` | calls of which a try has done a part |
 
 mod attempt;
 mod before;
 mod hook;
 mod locks;
 mod others;
+mod partial;
 mod ready;
 mod stuck;
 
