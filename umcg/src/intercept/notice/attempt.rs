@@ -4,8 +4,8 @@
 //! makes it in a blocking scope.
 //!
 //! - T1. A try takes nothing that the call would not take, and its result is the call's.
-//! - T2. A blocking write is over when all of it is written, and a read of a file on a disk when all
-//!   of it is read or the file ends, as without this library (`partial`).
+//! - T2. A blocking write is over when all of it is written, and a read of a file on a disk when
+//!   all of it is read or the file ends, as without this library (`partial`).
 //! - T3. A descriptor that is non-blocking, and a time limit of the socket's own, are asked for
 //!   before the first wait. A read of a file that the driver knows, and that was found blocking and
 //!   without a limit before, asks only after [`BELIEVED`]. So a change of either is seen late,

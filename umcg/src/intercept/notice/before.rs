@@ -66,7 +66,8 @@ impl Uncounted {
 /// Whether the thread may sleep uncounted from now on, or does.
 fn may_be_uncounted(tid: i32) -> bool {
     match of_thread(tid) {
-        ThreadState::Gone => std::fs::metadata(format!("/proc/self/task/{tid}")).is_ok(),
+        // Without a list, as after a change of the root, it may well be there.
+        ThreadState::Gone => others().is_none_or(|threads| threads.contains(&tid)),
         ThreadState::Runs => true,
         ThreadState::Blocks(call) => sleeps_uncounted(&call) != Some(false),
     }

@@ -19,8 +19,8 @@ pub(super) fn done(call: &Call) -> usize {
     call.notes[DONE]
 }
 
-/// Counts these bytes of a call with one buffer, and makes it a call for what follows them. False
-/// if nothing follows.
+/// Counts these bytes of a call with one buffer, and makes it the call that goes on behind them.
+/// False if nothing follows.
 pub(super) fn go_on(call: &mut Call, done: usize) -> bool {
     call.notes[DONE] += done;
     if call.number as libc::c_long == libc::SYS_pread64 {
@@ -57,7 +57,7 @@ fn take_part(call: &mut Call) -> bool {
 }
 
 /// A call with this vector, of so many parts, has done so many bytes. Makes it the call `number`
-/// for what follows, whose fourth argument is `flags`. False if nothing follows.
+/// that goes on behind them; `flags` is its fourth argument. False if nothing follows.
 pub(super) fn begin(
     call: &mut Call,
     [vector, parts]: [usize; 2],
