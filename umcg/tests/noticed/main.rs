@@ -164,5 +164,10 @@ fn the_registers_of_a_worker_survive_a_wait() {
 }
 
 mod calls;
+mod edges;
 mod files;
+#[allow(dead_code, reason = "others of its functions are for other tests")]
+#[path = "../refusals/filter.rs"]
+mod filter;
+mod processes;
 mod slow;

@@ -166,10 +166,20 @@ fn make_flow(call: &mut Call, made: Made) -> Next {
     };
     match made {
         Made::Vfork | Made::Sharing => raw::share_with_child(),
-        Made::Fork if call.number as libc::c_long == libc::SYS_fork => return then(call, IS_FORK),
+        Made::Fork if keeps_stack(call) => return then(call, IS_FORK),
         _ => {}
     }
     in_place(call)
+}
+
+/// Whether the child goes on with a copy of the caller's stack.
+fn keeps_stack(call: &Call) -> bool {
+    const STACK: usize = 1;
+    match call.number as libc::c_long {
+        libc::SYS_fork => true,
+        libc::SYS_clone => call.arguments[STACK] == 0,
+        _ => false,
+    }
 }
 
 /// Wakes in the table, and outsiders in the kernel.
@@ -294,7 +304,10 @@ fn wait(worker: raw::Worker, call: &mut Call, which: WordCall) -> Next {
 fn doze(worker: raw::Worker, call: &mut Call) -> Next {
     let doze = |deadline: Option<Result<u64, isize>>| match deadline? {
         Ok(deadline) if is_in_runtime() => {
-            state::preserved(|| cut::sleep_cuttable(&"sleep", deadline));
+            // No signal of the program's cuts it: a cut is an old one.
+            while !state::preserved(|| cut::sleep_cuttable(&"sleep", deadline)) {
+                cut::take_cut(rt::Handle::current().task());
+            }
             Some(0)
         }
         Ok(_) => None,
@@ -346,7 +359,7 @@ fn after(call: &mut Call) -> Next {
             };
             raw::within(|| state::preserved(|| ready::rouse(which)));
         }
-        IS_FORK if call.result == 0 => umcg_intercept::stand_aside(true),
+        IS_FORK if call.result == 0 => super::end_in_child(),
         _ => {}
     }
     Next::Return

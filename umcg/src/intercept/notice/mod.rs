@@ -21,8 +21,8 @@
 //!
 //! - N1: *a worker keeps no lock that a server needs.* Servers and helpers use the C library's
 //!   memory, so a worker does not leave its server within malloc: calls on memory are made in
-//!   place, and a wait for a lock of the C library's own (`__lll_lock_wait_private`) is made in a
-//!   scope, in the kernel. Its owner may be a worker that waits, as with the lock of a `FILE`.
+//!   place, and so are waits for locks of the C library's own (`__lll_lock_wait_private`). But for
+//!   the lock of a `FILE` they are made in a scope, since its owner may be a worker that waits.
 //! - N2: *the library's own calls pass.* They are recognised by their flow ([`CallOrigin`]), and
 //!   sites in the library's own file are left alone.
 //! - N3: *the registers of a call are preserved*, also those that a switch does not keep
@@ -139,8 +139,7 @@ fn begin() -> Result<(), Error> {
     /// Called by `Part`.
     unsafe fn after_fork(in_child: bool) {
         if in_child {
-            BEGUN.store(false, Relaxed);
-            stand_aside(true);
+            end_in_child();
         }
     }
 
@@ -154,6 +153,13 @@ fn begin() -> Result<(), Error> {
             unsafe { TRAPS.pass_on(information, context) };
         }
     }
+}
+
+/// In the child of a fork nothing is noticed: the runtimes are the parent's, and so is what their
+/// drivers know.
+fn end_in_child() {
+    BEGUN.store(false, Relaxed);
+    stand_aside(true);
 }
 
 /// The range of the file that this library is part of, be it the program's own.
