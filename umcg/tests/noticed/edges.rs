@@ -204,10 +204,8 @@ fn a_signal_does_not_end_a_wait_in_user_mode() {
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handle as *const () as usize;
     // SAFETY: the handler is async-signal-safe.
-    assert_eq!(
-        unsafe { libc::sigaction(libc::SIGUSR2, &action, std::ptr::null_mut()) },
-        0
-    );
+    let installed = unsafe { libc::sigaction(libc::SIGUSR2, &action, std::ptr::null_mut()) };
+    assert_eq!(installed, 0);
     runtime().run(|| {
         // SAFETY: asks for a number: the server's kernel thread.
         let server = unsafe { libc::syscall(libc::SYS_gettid) };

@@ -2,7 +2,10 @@
 //! its environment forbids to notice.
 
 use super::filter;
+use std::fs::File;
 use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Barrier;
@@ -64,10 +67,12 @@ fn one_server() -> Runtime {
     Runtime::builder().servers(1).build().unwrap()
 }
 
-/// Two workers, one of which waits for the other by a pipe, and by a socket.
+/// Two workers that wait for each other, by the calls for files and by those for sockets.
 fn converse() {
-    let (mut from, mut to) = std::io::pipe().unwrap();
-    let (mut near, mut far) = std::os::unix::net::UnixStream::pair().unwrap();
+    let file = |stream: UnixStream| File::from(OwnedFd::from(stream));
+    let (from, to) = UnixStream::pair().unwrap();
+    let (mut from, mut to) = (file(from), file(to));
+    let (mut near, mut far) = UnixStream::pair().unwrap();
     let worker = umcg::spawn(move || {
         for _ in 0..20 {
             let mut byte = [0];
@@ -199,7 +204,7 @@ fn there_are_no_descriptors_left() {
 
 fn no_descriptor() {
     notice_blocking().unwrap();
-    let (mut near, mut far) = std::os::unix::net::UnixStream::pair().unwrap();
+    let (mut near, mut far) = UnixStream::pair().unwrap();
     let runtime = one_server();
     let none = libc::rlimit {
         rlim_cur: 0,
