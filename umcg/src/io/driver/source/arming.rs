@@ -1,5 +1,5 @@
-//! What the driver knows of a source: it is asked to report directions (S2), and the source is taken
-//! from it again.
+//! What the driver knows of a source: it is asked to report directions (S2), and forgets the source
+//! in the end.
 
 use super::{ARMED, Direction, READY, Source, TICK, UnparkFn};
 use crate::io::driver::{Driver, pool};
