@@ -1,7 +1,7 @@
 //! Calls on files and vectors have the kernel's own results, also where a try has had a part.
 
 use super::runtime;
-use std::io::{ErrorKind, IoSlice, Read, Write};
+use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
@@ -46,6 +46,17 @@ fn a_file_that_is_partly_in_memory_is_read_whole() {
         let mut bytes = vec![0; BYTES];
         assert_eq!(file.read(&mut bytes).unwrap(), BYTES);
         assert_eq!(file.read(&mut bytes).unwrap(), 0);
+    });
+    let mut file = half_in_memory("parts", BYTES);
+    runtime().run(|| {
+        std::io::Seek::rewind(&mut file).unwrap();
+        let mut bytes = vec![0; BYTES + 5];
+        let (first, rest) = bytes.split_at_mut(BYTES / 2 + 1);
+        let (second, third) = rest.split_at_mut(BYTES / 4);
+        let mut parts = [first, second, third].map(IoSliceMut::new);
+        assert_eq!(file.read_vectored(&mut parts).unwrap(), BYTES);
+        assert!(bytes[..BYTES].iter().all(|byte| *byte == 7));
+        assert_eq!(bytes[BYTES..], [0; 5]);
     });
 }
 
