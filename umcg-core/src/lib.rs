@@ -14,7 +14,8 @@ mod umcg;
 pub mod uth;
 
 pub use crate::base::call::call;
-pub use crate::umcg::guest::GuestHead;
+pub use crate::umcg::guest::{FAULTS, GuestHead};
+pub use crate::umcg::reach;
 pub use base::granted::{Granted, granted};
 pub use base::uncancelled::Uncancelled;
 pub use os::fatal::{fatal, say};

@@ -5,7 +5,6 @@ use crate::umcg::guest::GuestHead;
 use crate::umcg::worker::Carrier;
 use crate::umcg::{Role, is_apart, role};
 use std::ptr::{from_ref, null_mut};
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use umcg_context::local;
 
@@ -25,13 +24,9 @@ pub enum CallOrigin {
 }
 
 /// The word for the layer's state says that the flow is in the layer.
-static WITHIN: GuestHead = GuestHead {
-    is_inside: AtomicBool::new(true),
-};
+static WITHIN: GuestHead = GuestHead::new(true);
 /// The word says that a child may run with this storage.
-static SHARED: GuestHead = GuestHead {
-    is_inside: AtomicBool::new(false),
-};
+static SHARED: GuestHead = GuestHead::new(false);
 
 fn word(head: &'static GuestHead) -> *mut () {
     from_ref(head).cast_mut().cast()

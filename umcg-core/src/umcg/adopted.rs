@@ -36,6 +36,7 @@
 
 use super::adoption::{GO, wake};
 use super::awake;
+use super::guest;
 use super::idle::{EventKind, state};
 use super::requeue;
 use super::server::Server;
@@ -166,9 +167,10 @@ pub(crate) fn opening_mask(worker: &'static Worker) -> u64 {
 
 /// Notes that the kernel has been given the mask.
 pub(crate) fn note_open(worker: &'static Worker) {
-    let adoption = &home(worker).adoption;
-    adoption.is_closed.store(false, Relaxed);
-    adoption.has_blocked.store(false, Relaxed);
+    let home = home(worker);
+    guest::note_mask(home.mask.load(Relaxed));
+    home.adoption.is_closed.store(false, Relaxed);
+    home.adoption.has_blocked.store(false, Relaxed);
 }
 
 /// Notes that a handler of signals has closed, and that this is the worker's mask.

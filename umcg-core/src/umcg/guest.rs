@@ -3,9 +3,12 @@
 //! The layer that intercepts keeps a state for each, which a word of the thread's storage names.
 //! Its first field is for this crate: while the guest is *inside* that layer, its worker is not
 //! preempted.
-
+use crate::os::signal;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use umcg_context::local;
+
+/// The signals of faults at an address.
+pub const FAULTS: u64 = signal::only(libc::SIGSEGV) | signal::only(libc::SIGBUS);
 
 /// The head of a guest's state.
 #[repr(C)]
@@ -13,6 +16,41 @@ use umcg_context::local;
 pub struct GuestHead {
     /// The guest is in the layer that intercepts. Written by the guest.
     pub is_inside: AtomicBool,
+    /// The mask that the kernel has for the guest, at home and open, may block signals of faults.
+    blocks_faults: AtomicBool,
+}
+
+impl GuestHead {
+    /// A head of a guest that does not block signals of faults.
+    pub const fn new(is_inside: bool) -> GuestHead {
+        GuestHead {
+            is_inside: AtomicBool::new(is_inside),
+            blocks_faults: AtomicBool::new(false),
+        }
+    }
+
+    /// Notes the mask that the guest's kernel thread has at home. Called before the kernel has it,
+    /// if it blocks more than the last one, else after that.
+    pub fn note_mask(&self, mask: u64) {
+        self.blocks_faults.store(mask & FAULTS != 0, Relaxed);
+    }
+
+    /// Whether the mask that was noted last blocks signals of faults.
+    pub fn blocks_faults(&self) -> bool {
+        self.blocks_faults.load(Relaxed)
+    }
+}
+
+pub(super) fn head() -> Option<&'static GuestHead> {
+    // SAFETY: null, or a state that begins with a head, which is never freed.
+    unsafe { local::guest().cast::<GuestHead>().as_ref() }
+}
+
+/// Notes the mask of the calling guest, if the caller is one.
+pub(super) fn note_mask(mask: u64) {
+    if let Some(head) = head() {
+        head.note_mask(mask);
+    }
 }
 
 /// A handler of the library's that a guest runs: inside, until this is dropped. So the calls of the
@@ -21,9 +59,7 @@ pub(crate) struct GuestStay(Option<&'static GuestHead>);
 
 impl GuestStay {
     pub(crate) fn begin() -> GuestStay {
-        // SAFETY: null, or a state that begins with a head, which is never freed.
-        let head = unsafe { local::guest().cast::<GuestHead>().as_ref() };
-        let head = head.filter(|head| !head.is_inside.load(Relaxed));
+        let head = head().filter(|head| !head.is_inside.load(Relaxed));
         if let Some(head) = head {
             head.is_inside.store(true, Relaxed);
         }
@@ -41,7 +77,5 @@ impl Drop for GuestStay {
 
 /// Whether the flow that the caller interrupts is a guest inside the layer that intercepts.
 pub(crate) fn is_inside() -> bool {
-    // SAFETY: null, or a state that begins with a head.
-    unsafe { local::guest().cast::<GuestHead>().as_ref() }
-        .is_some_and(|head| head.is_inside.load(Relaxed))
+    head().is_some_and(|head| head.is_inside.load(Relaxed))
 }

@@ -10,6 +10,7 @@
 //! | `carry` | faults of adopted threads, which go home |
 //! | `requeue` | signals that are sent again |
 //! | `guest` | the part of this crate in the state of a thread whose system calls are intercepted |
+//! | `reach` | the program's memory, as such a thread reaches it |
 //! | `light` | workers that are uths, with storage of their own or without |
 //! | `blocking` | the scope in which a worker may block; `helper`, the threads that light workers block on |
 //! | `role` | the caller's role |
@@ -66,6 +67,7 @@ pub(crate) mod light;
 pub(crate) mod operation;
 pub(crate) mod preempt;
 mod process;
+pub mod reach;
 pub(crate) mod request;
 pub(crate) mod requeue;
 mod role;

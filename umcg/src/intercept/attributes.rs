@@ -12,7 +12,8 @@
 use super::guest::{self, Guest};
 use super::{freed, homes, memory};
 use std::sync::atomic::Ordering::Relaxed;
-use umcg_core::{guarded, raw};
+use umcg_core::raw;
+use umcg_core::reach::load;
 use umcg_intercept::Call;
 
 const ESRCH: isize = -(libc::ESRCH as isize);
@@ -135,7 +136,7 @@ fn refuse_area(guest: &Guest, area: usize, flags: usize) -> Option<isize> {
 
 fn note_stack(guest: &Guest, new: usize) {
     const FLAGS: usize = 8;
-    if let Some(flags) = (new != 0).then(|| guarded::load(new + FLAGS)).flatten() {
+    if let Some(flags) = (new != 0).then(|| load(new + FLAGS)).flatten() {
         let is_off = flags & libc::SS_DISABLE as u32 != 0;
         guest.home.has_stack.store(!is_off, Relaxed);
     }
@@ -185,16 +186,16 @@ fn note_timer(guest: &Guest, clock: usize, event: usize) {
     if clock == libc::CLOCK_THREAD_CPUTIME_ID || clock < 0 {
         spoil(guest);
     }
-    if event != 0 && guarded::load(event + KIND) == Some(libc::SIGEV_THREAD_ID as u32) {
-        note_thread(guest, guarded::load(event + THREAD).unwrap_or(0) as usize);
+    if event != 0 && load(event + KIND) == Some(libc::SIGEV_THREAD_ID as u32) {
+        note_thread(guest, load(event + THREAD).unwrap_or(0) as usize);
     }
 }
 
 fn note_owner(guest: &Guest, command: usize, owner: usize) {
     const F_SETOWN_EX: usize = 15;
     const F_OWNER_TID: u32 = 0;
-    if command as u32 as usize == F_SETOWN_EX && guarded::load(owner) == Some(F_OWNER_TID) {
-        note_thread(guest, guarded::load(owner + 4).unwrap_or(0) as usize);
+    if command as u32 as usize == F_SETOWN_EX && load(owner) == Some(F_OWNER_TID) {
+        note_thread(guest, load(owner + 4).unwrap_or(0) as usize);
     }
 }
 
@@ -217,7 +218,7 @@ fn note_file(guest: &Guest, path: usize, flags: usize) {
 }
 
 fn byte(at: usize) -> Option<u8> {
-    let word = guarded::load(at & !3)?;
+    let word = load(at & !3)?;
     Some((word >> (8 * (at & 3))) as u8)
 }
 

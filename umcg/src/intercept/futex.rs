@@ -11,7 +11,7 @@ use crate::futex::kernel::{self, Outcome, Rest};
 use crate::rt::wait::cut;
 use crate::rt::{self, Handle};
 use std::sync::atomic::Ordering::Relaxed;
-use umcg_core::guarded;
+use umcg_core::reach::load;
 use umcg_intercept::Call;
 
 const EAGAIN: isize = -(libc::EAGAIN as isize);
@@ -77,7 +77,7 @@ fn has_changed([word, operation, expected, timeout, _, bits]: [usize; 6]) -> boo
         && timeout == 0
         && operation & libc::FUTEX_CLOCK_REALTIME as usize == 0
         && word % size_of::<u32>() == 0
-        && guarded::load(word).is_some_and(|value| value != expected as u32)
+        && load(word).is_some_and(|value| value != expected as u32)
 }
 
 /// Lets the woken guests run. A guest that frees a lock, takes it again and gives way while it has

@@ -107,6 +107,7 @@ impl Guest {
             })))
         });
         guest.head.is_inside.store(false, Relaxed);
+        guest.head.note_mask(0);
         guest.is_closed.store(false, Relaxed);
         guest.in_vfork.store(false, Relaxed);
         guest.tid.store(0, Relaxed);
@@ -269,6 +270,7 @@ impl Guest {
                 // Of handlers that interrupt each other here, the outermost is the last to note.
                 self.mask.store(mask, Relaxed);
                 self.is_closed.store(true, Relaxed);
+                self.head.note_mask(u64::MAX);
                 if let Some(task) = self.task() {
                     cut::cut_here(task);
                 }
@@ -285,7 +287,9 @@ impl Guest {
             }
             None => {
                 self.is_closed.store(false, Relaxed);
-                self.mask.load(Relaxed)
+                let mask = self.mask.load(Relaxed);
+                self.head.note_mask(mask);
+                mask
             }
         }
     }
@@ -296,6 +300,22 @@ impl Guest {
             Some(adopted) => adopted.note_open(),
             None => self.is_closed.store(false, Relaxed),
         }
+    }
+
+    /// Notes the mask that the kernel has, at home and open. See [`GuestHead::note_mask`].
+    pub(super) fn note_mask(&self, mask: u64) {
+        self.head.note_mask(mask);
+    }
+
+    /// Whether the mask that was noted last may block signals of faults.
+    pub(super) fn blocks_faults(&self) -> bool {
+        self.head.blocks_faults()
+    }
+
+    /// The guest will have the mask of its maker, the caller, which is at home and open.
+    pub(super) fn inherit_mask(&self, maker: &Guest) {
+        let mask = if maker.blocks_faults() { u64::MAX } else { 0 };
+        self.head.note_mask(mask);
     }
 
     /// Notes its worker and its home, for those who look from outside.

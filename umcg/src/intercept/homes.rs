@@ -115,7 +115,7 @@ impl Pool {
 pub(super) fn read_name(at: usize) -> Option<[u64; 2]> {
     let mut name = [0u8; 16];
     for (index, byte) in name[..15].iter_mut().enumerate() {
-        let word = umcg_core::guarded::load((at + index) & !3)?;
+        let word = umcg_core::reach::load((at + index) & !3)?;
         *byte = (word >> (8 * ((at + index) & 3))) as u8;
         if *byte == 0 {
             break;
@@ -138,6 +138,7 @@ pub(super) fn note_child(guest: &Guest, child: &'static Guest, storage: usize, w
         )
     };
     guest.home.name.set(name);
+    child.inherit_mask(guest);
     child.home.begin(&guest.home, storage);
     child.home.is_spoilt.store(is_spoilt(guest), Relaxed);
     if word != 0 {
@@ -163,8 +164,7 @@ struct Thread {
 
 impl Thread {
     fn of(call: &Call) -> Option<Thread> {
-        const LEAST: usize = 64;
-        const MOST: usize = 88;
+        const BYTES: usize = size_of::<[u64; 11]>();
         const STACK: u64 = 16 << 10;
         const FLAGS: i32 = libc::CLONE_VM
             | libc::CLONE_FS
@@ -176,11 +176,11 @@ impl Thread {
             | libc::CLONE_PARENT_SETTID
             | libc::CLONE_CHILD_CLEARTID;
         let [at, bytes, ..] = call.arguments;
-        if call.number as libc::c_long != libc::SYS_clone3 || !(LEAST..=MOST).contains(&bytes) {
+        if call.number as libc::c_long != libc::SYS_clone3 || bytes != BYTES {
             return None;
         }
         // flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls
-        let words = memory::read::<[u64; 8]>(at)?;
+        let words = memory::read::<[u64; 11]>(at)?;
         let [
             flags,
             _,
@@ -190,10 +190,9 @@ impl Thread {
             low,
             size,
             storage,
+            more @ ..,
         ] = words;
-        let has_more = (LEAST..bytes)
-            .step_by(8)
-            .any(|offset| memory::read::<u64>(at + offset) != Some(0));
+        let has_more = more != [0; 3];
         let is_plain = flags == FLAGS as u64 && signal == 0 && size >= STACK && !has_more;
         is_plain.then_some(Thread {
             child_word: child_word as usize,
@@ -267,15 +266,7 @@ fn put_back(idle: Idle) {
 fn put_first(stack: usize, words: [u64; 9]) -> Option<usize> {
     const BELOW: usize = 512;
     let at = stack.checked_sub(BELOW)? & !63;
-    let mut places = (at..).step_by(8);
-    words
-        .into_iter()
-        .all(|word| {
-            places
-                .next()
-                .is_some_and(|place| memory::write(place, word))
-        })
-        .then_some(at)
+    memory::write(at, words.map(|word| word as u64)).then_some(at)
 }
 
 /// The first flow of a thread, on its own stack. Until then the guest is inside: the step of the

@@ -160,6 +160,7 @@ fn set_mask(guest: &Guest, call: &mut Call) -> Stage {
     let result = signal::set_mask(call.arguments, &mut frees);
     match answered(call, result) {
         Stage::Return if frees => Stage::ReturnAtHome,
+        Stage::Home => Stage::MaskInKernel,
         stage => stage,
     }
 }
@@ -257,6 +258,10 @@ fn leave(guest: &'static Guest, call: &mut Call, stage: Stage) -> Option<Next> {
         Stage::Tail => {
             thread::before_tail(guest, call);
             Next::Tail
+        }
+        Stage::MaskInKernel => {
+            signal::note_next_mask(guest, call.arguments);
+            Next::Native
         }
         _ => Next::Native,
     };

@@ -3,7 +3,8 @@
 
 use std::mem::MaybeUninit;
 use std::ptr::{from_ref, with_exposed_provenance_mut};
-use umcg_core::{call, guarded};
+use umcg_core::guarded;
+use umcg_core::reach::{copy, must_not_fault};
 
 /// Data that a guest and the kernel exchange: any bits are a value.
 ///
@@ -19,6 +20,10 @@ unsafe impl KernelData for [u64; 2] {}
 unsafe impl KernelData for [u64; 4] {}
 // SAFETY: numbers.
 unsafe impl KernelData for [u64; 8] {}
+// SAFETY: numbers.
+unsafe impl KernelData for [u64; 9] {}
+// SAFETY: numbers.
+unsafe impl KernelData for [u64; 11] {}
 
 /// EFAULT, as the kernel returns it.
 pub(super) const FAULT: isize = -(libc::EFAULT as isize);
@@ -27,7 +32,7 @@ pub(super) const FAULT: isize = -(libc::EFAULT as isize);
 pub(super) fn read<T: KernelData>(from: usize) -> Option<T> {
     let mut value = MaybeUninit::<T>::uninit();
     let words = size_of::<T>() / size_of::<u32>();
-    if from % size_of::<u32>() == 0 {
+    if from % size_of::<u32>() == 0 && !must_not_fault() {
         let to = value.as_mut_ptr().cast::<u32>();
         for index in 0..words {
             let word = guarded::load(from.wrapping_add(index * size_of::<u32>()))?;
@@ -56,7 +61,7 @@ pub(super) fn fetch(from: usize, to: &mut [usize]) -> bool {
 /// Stores a value. Returns false if not all of it could be stored.
 pub(super) fn write<T: KernelData>(to: usize, value: T) -> bool {
     const WORD: usize = size_of::<u64>();
-    if to % WORD != 0 || size_of::<T>() % WORD != 0 {
+    if to % WORD != 0 || size_of::<T>() % WORD != 0 || must_not_fault() {
         let from = from_ref(&value).expose_provenance();
         return copy(libc::SYS_process_vm_writev, from, to, size_of::<T>());
     }
@@ -68,17 +73,4 @@ pub(super) fn write<T: KernelData>(to: usize, value: T) -> bool {
         // SAFETY: the guest gave the address for the result.
         unsafe { guarded::store(to, word) }
     })
-}
-
-/// Copies by the kernel: between `own`, which is the library's, and `guest`.
-fn copy(number: libc::c_long, own: usize, guest: usize, bytes: usize) -> bool {
-    let (own, guest) = ([own, bytes], [guest, bytes]);
-    // SAFETY: no arguments.
-    let process = unsafe { call(libc::SYS_getpid, [0; 6]) } as usize;
-    let (own, guest) = (
-        own.as_ptr().expose_provenance(),
-        guest.as_ptr().expose_provenance(),
-    );
-    // SAFETY: the library's side is the caller's; the kernel checks the other.
-    unsafe { call(number, [process, own, 1, guest, 1, 0]) == bytes as isize }
 }

@@ -112,6 +112,8 @@ pub unsafe fn begin(settings: Settings) -> Result<(), Error> {
     unsafe { install(config) }?;
     fork::by_interception();
     signal::take_over();
-    Guest::make().begin();
+    let first = Guest::make();
+    first.note_mask(signal::change(libc::SIG_BLOCK, 0));
+    first.begin();
     Ok(())
 }

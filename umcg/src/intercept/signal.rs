@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::*};
 use umcg_core::context::lock::Lock;
 use umcg_core::raw::{carry_home, requeue};
 use umcg_core::signal::{install, take_pending};
-use umcg_core::{call, guarded};
+use umcg_core::{FAULTS, call, guarded};
 use umcg_intercept::{on_trap, step_in, step_out};
 
 /// The signal that wakes homes, and the one of the tick.
@@ -275,6 +275,7 @@ extern "C-unwind" fn run(signal: c_int, information: *mut libc::siginfo_t, conte
     // A handler that compares the interrupted pc with addresses of its own finds the site's.
     // SAFETY: as the kernel passed it.
     let inside = unsafe { step_out(context) };
+    let blocked_faults = guest.blocks_faults();
     // SAFETY: as the kernel passed it.
     unsafe { call_program(Some(guest), signal, information, context) };
     if let Some(inside) = inside {
@@ -287,6 +288,10 @@ extern "C-unwind" fn run(signal: c_int, information: *mut libc::siginfo_t, conte
     // A signal that came in between has closed the guest, with the mask of a handler as its own.
     // The kernel opens it now, by this frame's. From here on none closes.
     guest.note_open();
+    // SAFETY: as above.
+    let restored = unsafe { mask.read() };
+    // A handler that interrupts the end of another one restores no less than that has noted.
+    guest.note_mask(if blocked_faults { u64::MAX } else { restored });
     if guest::adopted().is_some() {
         // SAFETY: as above. The kernel restores it now.
         unsafe { *mask |= only(GO) };
@@ -399,6 +404,8 @@ unsafe fn call_program(
         );
     }
     if let Some(guest) = guest {
+        // The frame does not have it: the handler may interrupt a call that waits with a mask.
+        guest.note_mask(change(libc::SIG_BLOCK, 0));
         guest
             .handled
             .store(guest.handled.load(Relaxed).wrapping_add(1), Relaxed);
@@ -477,6 +484,9 @@ pub(super) fn set_mask(arguments: [usize; 6], frees: &mut bool) -> Option<isize>
             *frees = before & !next != 0;
         } else {
             change(libc::SIG_SETMASK, next | only(GO));
+            if let Some(guest) = Guest::current() {
+                guest.note_mask(next);
+            }
         }
     }
     Some(if old == 0 || memory::write(old, before) {
@@ -484,6 +494,19 @@ pub(super) fn set_mask(arguments: [usize; 6], frees: &mut bool) -> Option<isize>
     } else {
         FAULT
     })
+}
+
+/// The guest, which is plain, is about to make this call of rt_sigprocmask(2).
+pub(super) fn note_next_mask(guest: &Guest, [how, new, _, bytes, ..]: [usize; 6]) {
+    if new == 0 || bytes != size_of::<u64>() {
+        return;
+    }
+    match (how as c_int, memory::read::<u64>(new)) {
+        (libc::SIG_SETMASK, Some(mask)) => guest.note_mask(mask),
+        (libc::SIG_BLOCK, Some(mask)) if mask & FAULTS != 0 => guest.note_mask(mask),
+        (libc::SIG_UNBLOCK, Some(mask)) if mask & FAULTS == FAULTS => guest.note_mask(0),
+        _ => {}
+    }
 }
 
 /// Calls `f`, which starts servers, with their mask: they get the tick, what the C library sends to

@@ -37,9 +37,11 @@ pub(super) enum Stage {
     ReturnAtHome,
     /// The mask is changed at home and open: signals that have come are delivered first.
     Mask,
+    /// The kernel changes the mask of a plain guest.
+    MaskInKernel,
 }
 
-const STAGES: [Stage; 17] = [
+const STAGES: [Stage; 18] = [
     Stage::Return,
     Stage::Native,
     Stage::Home,
@@ -57,6 +59,7 @@ const STAGES: [Stage; 17] = [
     Stage::Rested,
     Stage::ReturnAtHome,
     Stage::Mask,
+    Stage::MaskInKernel,
 ];
 
 /// Indexes of notes.
@@ -86,7 +89,18 @@ impl Stage {
         use Stage::*;
         matches!(
             self,
-            ReturnAtHome | Home | Tail | Fork | Exec | Exit | Wait | Sleep | Map | Rest | Mask
+            ReturnAtHome
+                | Home
+                | Tail
+                | Fork
+                | Exec
+                | Exit
+                | Wait
+                | Sleep
+                | Map
+                | Rest
+                | Mask
+                | MaskInKernel
         )
     }
 }

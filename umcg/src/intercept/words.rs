@@ -13,7 +13,7 @@ use super::guest::Guest;
 use std::ptr::{from_ref, null_mut, with_exposed_provenance_mut};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*, fence};
 use umcg_core::context::lock::Lock;
-use umcg_core::{call, guarded};
+use umcg_core::{call, reach};
 
 const LISTS: usize = 256;
 
@@ -97,7 +97,7 @@ pub(super) fn wake_in_kernel(word: usize) {
 
 /// Stores to a word of the program's. False if there is none.
 pub(super) fn store(address: usize, value: u32) -> bool {
-    if address % size_of::<u32>() != 0 || guarded::load(address).is_none() {
+    if address % size_of::<u32>() != 0 || reach::load(address).is_none() {
         return false;
     }
     // SAFETY: just read, so it is there; others access it by atomic operations.

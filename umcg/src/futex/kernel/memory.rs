@@ -1,7 +1,7 @@
 //! Words and structures in the caller's memory, at addresses where nothing may be mapped.
 
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
-use umcg_core::guarded;
+use umcg_core::reach;
 
 /// From here on an address may not be a user's. The kernel knows, by its version and the
 /// processor's page tables: it is asked.
@@ -13,7 +13,7 @@ const UNCLEAR: usize = (1 << 47) - 4096;
 /// The word at an aligned address. None if it cannot be read.
 #[inline]
 pub(super) fn load(address: usize) -> Option<u32> {
-    guarded::load(address)
+    reach::load(address)
 }
 
 /// False if the kernel may say that this is no address of a user's. No party waits there.

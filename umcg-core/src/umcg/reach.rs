@@ -1,0 +1,76 @@
+//! The program's memory, as guests reach it.
+//!
+//! A guarded access needs the handler of its fault. If the kernel thread blocks SIGSEGV or SIGBUS,
+//! such a fault ends the process. Servers never block the two. At home a guest has the program's
+//! own mask, or is closed: there [`must_not_fault`] says whether the kernel has to copy.
+//!
+//! The program's mask is noted where it changes ([`GuestHead::note_mask`]), as asking the kernel
+//! costs more than the access. The note may say that the two are blocked when they are not. It
+//! never says the opposite.
+//!
+//! Rejected: *to leave the two unblocked at all times*. One that was sent to a program that blocks
+//! it would be delivered. A program that blocks it and faults itself would get its handler in place
+//! of its end.
+//!
+//! The test is `faults_blocked` among the programs of `cli/tests/run`.
+
+use super::guest::{GuestHead, head};
+use super::{adopted, worker_of_storage};
+use crate::base::call::call;
+use crate::os::guarded;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+/// Whether the caller is a guest whose kernel thread may block signals of faults: a guarded access
+/// to a bad address would end the process. The kernel can copy in place of that.
+#[inline]
+pub fn must_not_fault() -> bool {
+    head().is_some_and(is_shut) && kernel_copies()
+}
+
+fn is_shut(head: &GuestHead) -> bool {
+    match worker_of_storage().filter(|worker| adopted::is_adopted(worker)) {
+        Some(worker) if !worker.is_blocked() => false,
+        Some(worker) => head.blocks_faults() || adopted::is_closed(worker),
+        None => head.blocks_faults(),
+    }
+}
+
+/// Reads a word of the program's, as [`guarded::load`].
+#[inline]
+pub fn load(from: usize) -> Option<u32> {
+    if !must_not_fault() {
+        return guarded::load(from);
+    }
+    let mut word = 0u32;
+    let own = (&raw mut word).expose_provenance();
+    let is_aligned = from % size_of::<u32>() == 0;
+    (is_aligned && copy(libc::SYS_process_vm_readv, own, from, size_of::<u32>())).then_some(word)
+}
+
+/// Copies by the kernel, which may refuse that: between `own`, which is the library's, and an
+/// address of the program's.
+pub fn copy(number: libc::c_long, own: usize, program: usize, bytes: usize) -> bool {
+    let (own, program) = ([own, bytes], [program, bytes]);
+    // SAFETY: no arguments.
+    let process = unsafe { call(libc::SYS_getpid, [0; 6]) } as usize;
+    let (own, program) = (
+        own.as_ptr().expose_provenance(),
+        program.as_ptr().expose_provenance(),
+    );
+    // SAFETY: the library's side is the caller's; the kernel checks the other.
+    unsafe { call(number, [process, own, 1, program, 1, 0]) == bytes as isize }
+}
+
+/// Whether the kernel lets the process copy: a filter of system calls may forbid it.
+fn kernel_copies() -> bool {
+    /// 0 not asked yet, 1 yes, 2 no.
+    static ANSWER: AtomicU8 = AtomicU8::new(0);
+    if ANSWER.load(Relaxed) == 0 {
+        let (from, mut to) = (1u32, 0u32);
+        let from = (&raw const from).expose_provenance();
+        let own = (&raw mut to).expose_provenance();
+        let is_allowed = copy(libc::SYS_process_vm_readv, own, from, size_of::<u32>());
+        ANSWER.store(if is_allowed { 1 } else { 2 }, Relaxed);
+    }
+    ANSWER.load(Relaxed) == 1
+}
