@@ -51,14 +51,15 @@ pub fn load(from: usize) -> Option<u32> {
 /// address of the program's.
 pub fn copy(number: libc::c_long, own: usize, program: usize, bytes: usize) -> bool {
     let (own, program) = ([own, bytes], [program, bytes]);
+    // The process's own id is that of its first thread, which may have ended: it has no memory then.
     // SAFETY: no arguments.
-    let process = unsafe { call(libc::SYS_getpid, [0; 6]) } as usize;
+    let thread = unsafe { call(libc::SYS_gettid, [0; 6]) } as usize;
     let (own, program) = (
         own.as_ptr().expose_provenance(),
         program.as_ptr().expose_provenance(),
     );
     // SAFETY: the library's side is the caller's; the kernel checks the other.
-    unsafe { call(number, [process, own, 1, program, 1, 0]) == bytes as isize }
+    unsafe { call(number, [thread, own, 1, program, 1, 0]) == bytes as isize }
 }
 
 /// Whether the kernel lets the process copy: a filter of system calls may forbid it.
