@@ -294,6 +294,17 @@ impl Guest {
         }
     }
 
+    /// The guest's mask, if the kernel does not have it: away, or closed.
+    pub(super) fn closed_mask(&self) -> Option<u64> {
+        match adopted() {
+            Some(adopted) => adopted.is_closed().then(|| adopted.mask()),
+            None => self
+                .is_closed
+                .load(Relaxed)
+                .then(|| self.mask.load(Relaxed)),
+        }
+    }
+
     /// Notes that the kernel opens the guest: a handler's frame, which has its mask, ends.
     pub(super) fn note_open(&self) {
         match adopted() {

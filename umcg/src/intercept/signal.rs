@@ -441,10 +441,12 @@ pub(super) fn mask_at_end([how, new, old, bytes, ..]: [usize; 6]) -> Option<u64>
 
 /// The calling guest's mask.
 pub(super) fn mask() -> u64 {
-    match guest::adopted() {
-        Some(adopted) if adopted.is_closed() => adopted.mask(),
-        _ => change(libc::SIG_BLOCK, 0) & !only(GO),
-    }
+    let noted = || Guest::current().and_then(Guest::closed_mask);
+    noted().unwrap_or_else(|| {
+        let kernels = change(libc::SIG_BLOCK, 0) & !only(GO);
+        // A signal may have closed the guest before the kernel was asked.
+        noted().unwrap_or(kernels)
+    })
 }
 
 /// The process ends with its last thread: its functions for that run with the mask that the thread
@@ -486,6 +488,10 @@ pub(super) fn set_mask(arguments: [usize; 6], frees: &mut bool) -> Option<isize>
             change(libc::SIG_SETMASK, next | only(GO));
             if let Some(guest) = Guest::current() {
                 guest.note_mask(next);
+            }
+            // A signal that came just before has closed, with the mask before as the guest's.
+            if adopted.is_closed() {
+                adopted.set_mask(next);
             }
         }
     }
