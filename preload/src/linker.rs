@@ -8,7 +8,7 @@
 use crate::symbols;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
-use std::ptr::null_mut;
+use std::ptr::{from_ref, null_mut};
 use std::sync::atomic::{AtomicU32, Ordering::*};
 
 /// The asking thread has had the lock.
@@ -24,23 +24,18 @@ pub(crate) fn is_free() -> bool {
     }
     // SAFETY: written by a call that has succeeded.
     let thread = unsafe { thread.assume_init() };
-    let time = libc::timespec {
-        tv_sec: LONGEST,
-        tv_nsec: 0,
-    };
+    let mut end = MaybeUninit::<libc::timespec>::uninit();
+    // SAFETY: room for a time.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, end.as_mut_ptr()) };
+    // SAFETY: this clock exists.
+    let mut end = unsafe { end.assume_init() };
+    end.tv_sec += LONGEST;
     // ORDERING(linker.1): Acquire, pairs with linker.2.
-    if IS_DONE.load(Acquire) == 0 {
-        let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-        // SAFETY: a word that lives for ever, and a length of time.
-        unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                IS_DONE.as_ptr(),
-                operation,
-                0,
-                &raw const time,
-            )
-        };
+    while IS_DONE.load(Acquire) == 0 {
+        // Signals of the program's cut the wait.
+        if !wait_until(&end) {
+            break;
+        }
     }
     // ORDERING(linker.1): Acquire, as above.
     if IS_DONE.load(Acquire) == 0 {
@@ -51,6 +46,25 @@ pub(crate) fn is_free() -> bool {
     }
     // SAFETY: a thread that ends at once.
     unsafe { libc::pthread_join(thread, null_mut()) == 0 }
+}
+
+/// Waits for the asking thread. False if the time has come.
+fn wait_until(end: &libc::timespec) -> bool {
+    let operation = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: a word that lives for ever, and a time.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            IS_DONE.as_ptr(),
+            operation,
+            0,
+            from_ref(end),
+            null_mut::<u32>(),
+            libc::FUTEX_BITSET_MATCH_ANY,
+        )
+    };
+    // SAFETY: the caller's own.
+    result == 0 || unsafe { libc::__errno_location().read() } != libc::ETIMEDOUT
 }
 
 extern "C" fn ask(_argument: *mut c_void) -> *mut c_void {
