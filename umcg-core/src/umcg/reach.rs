@@ -51,7 +51,7 @@ pub fn load(from: usize) -> Option<u32> {
 /// address of the program's.
 pub fn copy(number: libc::c_long, own: usize, program: usize, bytes: usize) -> bool {
     let (own, program) = ([own, bytes], [program, bytes]);
-    // The process's own id is that of its first thread, which may have ended: it has no memory then.
+    // The process's id names its first thread, which may have ended: then it has no memory.
     // SAFETY: no arguments.
     let thread = unsafe { call(libc::SYS_gettid, [0; 6]) } as usize;
     let (own, program) = (

@@ -97,8 +97,8 @@ static void calls_or_jumps(int signal, siginfo_t *info, void *context)
         siglongjmp(back, signal);
 }
 
-/* The handler of SIGUSR1 blocks all, that of SIGSEGV the signal itself. The jump out of it leaves the
- * signal blocked. */
+/* The handler of SIGUSR1 blocks all, that of SIGSEGV the signal itself. The jump out of it leaves
+ * the signal blocked. */
 static void *in_handlers(void *arg)
 {
     volatile int at;
