@@ -82,6 +82,7 @@ function!("umcg_call_on":
 );
 
 access!("umcg_store": "str x1, [x0]", "mov x0, #0", "mov x0, #1");
+access!("umcg_store_word": "str w1, [x0]", "mov x0, #0", "mov x0, #1");
 access!("umcg_load": "ldr w0, [x0]", "", "mov x0, #-1");
 
 /// `svc #0`.

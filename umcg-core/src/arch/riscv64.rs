@@ -93,6 +93,7 @@ function!("umcg_call_on":
 );
 
 access!("umcg_store": "sd a1, 0(a0)", "li a0, 0", "li a0, 1");
+access!("umcg_store_word": "sw a1, 0(a0)", "li a0, 0", "li a0, 1");
 access!("umcg_load": "lwu a0, 0(a0)", "", "li a0, -1");
 
 /// `ecall`.

@@ -76,6 +76,7 @@ function!("umcg_call_on":
 );
 
 access!("umcg_store": "mov [rdi], rsi", "xor eax, eax", "mov eax, 1");
+access!("umcg_store_word": "mov [rdi], esi", "xor eax, eax", "mov eax, 1");
 access!("umcg_load": "mov eax, [rdi]", "", "mov rax, -1");
 
 /// `syscall`.

@@ -16,6 +16,9 @@ unsafe extern "C" {
     /// 0, or 1 where the value could not be stored.
     fn umcg_store(to: *mut u64, value: u64) -> usize;
     fn umcg_store_failed();
+    /// The same for a word of 32 bits.
+    fn umcg_store_word(to: usize, value: u32) -> usize;
+    fn umcg_store_word_failed();
     /// The word, or all bits set where it could not be read.
     fn umcg_load(from: usize) -> u64;
     fn umcg_load_failed();
@@ -24,8 +27,9 @@ unsafe extern "C" {
 /// Where the function continues whose access, at this program counter, has faulted. None if that is
 /// no access of this module. Async-signal-safe.
 pub(crate) fn after_fault(pc: usize) -> Option<usize> {
-    let accesses: [(*const (), *const ()); 2] = [
+    let accesses: [(*const (), *const ()); 3] = [
         (umcg_store as _, umcg_store_failed as _),
+        (umcg_store_word as _, umcg_store_word_failed as _),
         (umcg_load as _, umcg_load_failed as _),
     ];
     accesses
@@ -43,6 +47,20 @@ pub unsafe fn store(to: *mut u64, value: u64) -> bool {
     fault::install();
     // SAFETY: by the contract. A fault in it is caught.
     unsafe { umcg_store(to, value) == 0 }
+}
+
+/// Stores a word at an address that the caller of the library gave, as by a relaxed atomic
+/// operation. False if nothing can be written there, or the address is not aligned.
+///
+/// # Safety
+/// As [`store`].
+pub unsafe fn store_word(to: usize, value: u32) -> bool {
+    if to % size_of::<u32>() != 0 {
+        return false;
+    }
+    fault::install();
+    // SAFETY: by the contract. A fault in it is caught.
+    unsafe { umcg_store_word(to, value) == 0 }
 }
 
 /// Reads the word at an address that the caller of the library gave, as by a relaxed atomic
@@ -95,6 +113,21 @@ mod tests {
         let at = words.as_ptr().expose_provenance();
         assert_eq!((load(at), load(at + 4)), (Some(7), Some(u32::MAX)));
         assert!(is_readable(at, 8) && is_readable(at + 1, 1) && is_readable(0, 0));
+    }
+
+    #[test]
+    fn a_word_is_stored_where_it_can_be() {
+        let mut words = [1u32, 2];
+        let at = words.as_mut_ptr().expose_provenance();
+        // SAFETY: the first word is ours.
+        assert!(unsafe { store_word(at, 7) });
+        assert_eq!(words, [7, 2]);
+        let read_only = pages(1, libc::PROT_READ).expose_provenance();
+        for at in [0, at + 2, read_only, pages(1, libc::PROT_NONE).addr()] {
+            // SAFETY: nothing can be written there.
+            assert!(!unsafe { store_word(at, 7) });
+        }
+        assert_eq!(load(read_only), Some(0));
     }
 
     #[test]

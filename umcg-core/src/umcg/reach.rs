@@ -47,6 +47,20 @@ pub fn load(from: usize) -> Option<u32> {
     (is_aligned && copy(libc::SYS_process_vm_readv, own, from, size_of::<u32>())).then_some(word)
 }
 
+/// Stores a word of the program's, as [`guarded::store_word`].
+///
+/// # Safety
+/// Either nothing is mapped writable at `to`, or the word there is the caller's to write.
+pub unsafe fn store_word(to: usize, value: u32) -> bool {
+    if !must_not_fault() {
+        // SAFETY: passed on.
+        return unsafe { guarded::store_word(to, value) };
+    }
+    let own = (&raw const value).expose_provenance();
+    let is_aligned = to % size_of::<u32>() == 0;
+    is_aligned && copy(libc::SYS_process_vm_writev, own, to, size_of::<u32>())
+}
+
 /// Copies by the kernel, which may refuse that: between `own`, which is the library's, and an
 /// address of the program's.
 pub fn copy(number: libc::c_long, own: usize, program: usize, bytes: usize) -> bool {

@@ -10,8 +10,8 @@
 //!   clears a word looks after that (`slept.2`), and wakes in the kernel, too.
 
 use super::guest::Guest;
-use std::ptr::{from_ref, null_mut, with_exposed_provenance_mut};
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*, fence};
+use std::ptr::{from_ref, null_mut};
+use std::sync::atomic::{AtomicPtr, Ordering::*, fence};
 use umcg_core::context::lock::Lock;
 use umcg_core::{call, reach};
 
@@ -95,15 +95,12 @@ pub(super) fn wake_in_kernel(word: usize) {
     unsafe { call(libc::SYS_futex, arguments) };
 }
 
-/// Stores to a word of the program's. False if there is none.
+/// Stores to a word of the program's. False if it cannot be written, which the kernel passes over,
+/// too.
 pub(super) fn store(address: usize, value: u32) -> bool {
-    if address % size_of::<u32>() != 0 || reach::load(address).is_none() {
-        return false;
-    }
-    // SAFETY: just read, so it is there; others access it by atomic operations.
-    let word = unsafe { AtomicU32::from_ptr(with_exposed_provenance_mut(address)) };
     // ORDERING(word): Release, pairs with itself, and with the joiner's load: it sees all that
     // the thread has done.
-    word.store(value, Release);
-    true
+    fence(Release);
+    // SAFETY: the word of a thread's id, which the program leaves to the kernel.
+    unsafe { reach::store_word(address, value) }
 }
