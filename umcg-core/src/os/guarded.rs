@@ -9,6 +9,7 @@
 //!
 //! The handler cannot run if SIGSEGV is blocked, or if the program has replaced it by one that does
 //! not pass the signal on. There a bad pointer ends the process.
+//! Guests may block it: see `umcg::reach`.
 
 use crate::os::fault;
 
