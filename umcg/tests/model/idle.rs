@@ -4,6 +4,7 @@ use crate::parties::join_all;
 use crate::rt::idle::idle;
 use crate::rt::run::turns;
 use crate::rt::runtime::RuntimeState;
+use crate::rt::scheduler::WorkStealing;
 use crate::rt::server::ServerState;
 use crate::{check, kernel};
 use shuttle::thread;
@@ -123,4 +124,32 @@ fn another_one_polls() {
     }
     check(|| beside(1));
     check(|| beside(2));
+}
+
+/// The time passes until so many workers have begun.
+fn pass_until_run(shared: &'static RuntimeState, count: usize) {
+    while shared.count_run() < count {
+        kernel::advance(kernel::now() + 30_000);
+        thread::yield_now();
+    }
+}
+
+/// Servers that go on patrol. Workers that a running one has woken on its server are run, though
+/// that is left for patrols to find. All of them have to run at once.
+#[test]
+fn patrols_find_all() {
+    fn found(servers: usize, outside: usize) {
+        let shared =
+            RuntimeState::with_scheduler(WorkStealing::with_patrol(), servers, servers, false);
+        let running = serve(shared);
+        let pusher = thread::spawn(move || (0..outside).for_each(|_| shared.push()));
+        shared.push_parent(servers - 1 - outside);
+        pass_until_run(shared, servers);
+        pusher.join().unwrap();
+        end(shared, running);
+    }
+    check(|| found(2, 0));
+    check(|| found(3, 0));
+    check(|| found(3, 1));
+    check(|| found(4, 1));
 }

@@ -17,9 +17,14 @@ pub(crate) mod idle;
 pub(crate) mod turns {
     use crate::rt::engine::server::ServerState;
     use crate::rt::task::runnable::Runnable;
+    use shuttle::rand::Rng;
     use umcg_core::raw;
 
     pub(crate) fn next(local: &ServerState, _server: raw::Server) -> Option<Runnable> {
-        local.shared().scheduler.next()
+        let scheduler = &local.shared().scheduler;
+        if shuttle::rand::thread_rng().gen_bool(0.125) {
+            scheduler.look_around(local.here());
+        }
+        scheduler.next(local.here())
     }
 }

@@ -1,12 +1,16 @@
 //! Servers that are idle, and what those of a runtime share, as the protocols see it.
 
+use crate::kernel;
 use crate::rt::base::here::Here;
 use crate::rt::engine::poller::Poller;
 use crate::rt::engine::sleepers::Sleepers;
+use crate::rt::scheduler::{Count, Scheduler, Wake, Why};
 use crate::rt::task;
 use crate::rt::task::runnable::Runnable;
-use shuttle::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+use shuttle::rand::{Rng, thread_rng};
+use shuttle::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use shuttle::sync::{Condvar, Mutex};
+use shuttle::thread::yield_now;
 use std::any::Any;
 use std::cell::Cell;
 use std::time::Duration;
@@ -52,7 +56,7 @@ impl ServerState {
     }
 
     pub(crate) fn run(&self, _server: raw::Server, worker: Runnable) {
-        self.shared().run(worker);
+        self.shared().run(&self.here, worker);
     }
 }
 
@@ -68,7 +72,7 @@ pub(crate) struct RuntimeState {
     pub(crate) sleepers: Sleepers,
     pub(crate) driver: Box<dyn Poller>,
     pub(crate) watch: Nothing,
-    pub(crate) scheduler: Queue,
+    pub(crate) scheduler: Box<dyn Scheduler>,
     pub(crate) group: Nothing,
     pub(crate) closing: AtomicBool,
     over: AtomicBool,
@@ -76,6 +80,8 @@ pub(crate) struct RuntimeState {
     ran: Mutex<usize>,
     more: Condvar,
     together: usize,
+    /// How many workers the first one is to make ready.
+    brood: AtomicUsize,
 }
 
 pub(crate) struct SharedServer {
@@ -94,6 +100,16 @@ impl Nothing {
 
 impl RuntimeState {
     pub(crate) fn new(servers: usize, together: usize, has_sources: bool) -> &'static RuntimeState {
+        RuntimeState::with_scheduler(Count::default(), servers, together, has_sources)
+    }
+
+    pub(crate) fn with_scheduler(
+        mut scheduler: impl Scheduler,
+        servers: usize,
+        together: usize,
+        has_sources: bool,
+    ) -> &'static RuntimeState {
+        scheduler.start(servers);
         let server = |_| SharedServer {
             timers: Timers(AtomicU64::new(u64::MAX)),
         };
@@ -102,13 +118,14 @@ impl RuntimeState {
             sleepers: Sleepers::new(servers),
             driver: Box::new(Driver::new(has_sources)),
             watch: Nothing,
-            scheduler: Queue(Mutex::new(0)),
+            scheduler: Box::new(scheduler),
             group: Nothing,
             closing: AtomicBool::new(false),
             over: AtomicBool::new(false),
             ran: Mutex::new(0),
             more: Condvar::new(),
             together,
+            brood: AtomicUsize::new(0),
         }))
     }
 
@@ -129,9 +146,23 @@ impl RuntimeState {
         self.sleepers.wake_all(&*self.driver);
     }
 
-    /// Makes a worker ready.
+    /// Makes a worker ready that makes so many more ready, from its server, and waits for them.
+    pub(crate) fn push_parent(&self, brood: usize) {
+        self.brood.store(brood, SeqCst);
+        self.push();
+    }
+
+    /// Makes a worker ready, from outside.
     pub(crate) fn push(&self) {
-        *self.scheduler.0.lock().unwrap() += 1;
+        self.ready(None);
+    }
+
+    fn ready(&self, here: Option<&Here>) {
+        // SAFETY: a right to run that is not used.
+        let worker = unsafe { Runnable::new(task::make(true)) };
+        if matches!(self.scheduler.ready(worker, Why::Woken, here), Wake::Nobody) {
+            return;
+        }
         asymmetric::light();
         if !self.sleepers.nobody_is_needed() {
             self.sleepers.wake_one(&*self.driver);
@@ -139,10 +170,19 @@ impl RuntimeState {
     }
 
     /// A worker runs until as many have begun as must be running together.
-    pub(crate) fn run(&self, _worker: Runnable) {
+    pub(crate) fn run(&self, here: &Here, _worker: Runnable) {
         *self.ran.lock().unwrap() += 1;
         self.more.notify_all();
+        let brood = self.brood.swap(0, SeqCst);
+        for _ in 0..brood {
+            pass_time();
+            self.ready(Some(here));
+        }
         self.wait_for(self.together);
+    }
+
+    pub(crate) fn count_run(&self) -> usize {
+        *self.ran.lock().unwrap()
     }
 
     pub(crate) fn wait_for(&self, count: usize) {
@@ -153,23 +193,13 @@ impl RuntimeState {
     }
 }
 
-/// A scheduler with one queue for all; its workers are a number.
-pub(crate) struct Queue(Mutex<usize>);
-
-impl Queue {
-    pub(crate) fn has_work(&self, _here: &Here) -> bool {
-        *self.0.lock().unwrap() > 0
-    }
-
-    pub(crate) fn nap(&self, _here: &Here) -> Option<Duration> {
-        None
-    }
-
-    pub(crate) fn next(&self) -> Option<Runnable> {
-        let mut count = self.0.lock().unwrap();
-        *count = count.checked_sub(1)?;
-        // SAFETY: a right to run that is not used.
-        Some(unsafe { Runnable::new(task::make(true)) })
+/// Now and then, as long as a patrol in vain takes.
+fn pass_time() {
+    if thread_rng().gen_bool(0.25) {
+        let until = kernel::now() + 600_000;
+        while kernel::now() < until {
+            yield_now();
+        }
     }
 }
 
@@ -186,7 +216,7 @@ impl Timers {
     }
 
     pub(crate) fn expire(&self) -> bool {
-        let due = self.next() <= crate::kernel::now();
+        let due = self.next() <= kernel::now();
         if due {
             self.0.store(u64::MAX, SeqCst);
             crate::idle::current().push();
@@ -223,7 +253,7 @@ impl Poller for Driver {
 
     fn wake(&self) {
         if self.sleeper.swap(NOTIFIED, SeqCst) == ASLEEP {
-            crate::kernel::wake(&self.sleeper, 1);
+            kernel::wake(&self.sleeper, 1);
         }
     }
 
@@ -240,7 +270,7 @@ impl Poller for Driver {
                 .is_ok();
             if announced && asleep() {
                 let until = timeout.map_or(u64::MAX, |until| until.as_nanos() as u64);
-                let _ = crate::kernel::sleep(&self.sleeper, ASLEEP, until);
+                let _ = kernel::sleep(&self.sleeper, ASLEEP, until);
             }
             self.sleeper.swap(AWAKE, SeqCst);
         }

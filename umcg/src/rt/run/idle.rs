@@ -28,8 +28,10 @@
 //!   words, and are woken by futex. For work, one of the others is woken, if there is any. The
 //!   driver's wake-up may go to another poller (the watch polls too). So the sleeper checks its
 //!   word once more at the point from which on it would receive a wake-up.
-//! - S5: a scheduler may ask for a *nap*: the server then looks again by itself, and the scheduler
+//! - S5: a scheduler may ask for *naps*: the server then looks again by itself, and the scheduler
 //!   relies on that. So a nap needs no fence: a worker that its last look misses is seen after it.
+//!   The server stays here as long as it naps. Before it runs a worker, it tells the scheduler that
+//!   the naps are over, and then looks whether another server has to be woken.
 
 use super::{deadlock, turns};
 use crate::rt::base::clock;
@@ -60,8 +62,28 @@ pub(crate) fn idle(local: &ServerState, server: raw::Server) {
         return;
     }
     let shared = local.shared();
+    loop {
+        let nap = shared.scheduler.nap(local.here());
+        sleep_unless_needed(local, nap);
+        let next = turns::next(local, server);
+        if nap.is_some() {
+            if next.is_none() && !shared.attention() {
+                continue;
+            }
+            shared.scheduler.end_naps(local.here());
+        }
+        if let Some(worker) = next {
+            hand_on(local);
+            local.run(server, worker);
+        }
+        return;
+    }
+}
+
+/// Publishes that the server sleeps, looks once more, and sleeps if it is not needed.
+fn sleep_unless_needed(local: &ServerState, nap: Option<Duration>) {
+    let shared = local.shared();
     let index = local.here().index();
-    let nap = shared.scheduler.nap(local.here());
     let in_driver = !shared.sleepers.in_driver.swap(true, Relaxed);
     let how = if in_driver { IN_DRIVER } else { ON_FUTEX };
     shared.sleepers.fall_asleep(index, how);
@@ -84,10 +106,6 @@ pub(crate) fn idle(local: &ServerState, server: raw::Server) {
     // The worker that it runs now may run for ever.
     shared.watch.stay_awake();
     expire(local.timers());
-    if let Some(worker) = turns::next(local, server) {
-        hand_on(local);
-        local.run(server, worker);
-    }
 }
 
 /// Sleeps where the server's word says: in the driver or on the word itself. Returns at the latest

@@ -155,6 +155,13 @@ impl Chosen {
         }
     }
 
+    pub(crate) fn end_naps(&self, here: &Here) {
+        match self {
+            Chosen::Default(scheduler) => scheduler.end_naps(here),
+            Chosen::Other(other) => other.call("end_naps", |scheduler| scheduler.end_naps(here)),
+        }
+    }
+
     pub(crate) fn rank(&self, worker: &Runnable) -> u64 {
         match self {
             Chosen::Default(_) => 0,

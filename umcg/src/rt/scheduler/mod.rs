@@ -93,6 +93,11 @@ pub trait Scheduler: Send + Sync + 'static {
         None
     }
 
+    /// Called by a server that was to nap and has found a worker, or something else to do: it does
+    /// not look again by itself. [`Scheduler::has_work`], called next, has to see each worker for
+    /// which [`Scheduler::ready`] has relied on that.
+    fn end_naps(&self, _here: &Here) {}
+
     /// Whether the last worker that was made or woken on a server runs there next, before all
     /// others, without asking the scheduler. The data that it shares with the worker that woke it
     /// is then still in the cache. The runtime bounds how often in a row that happens. It gives the

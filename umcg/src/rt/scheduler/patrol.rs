@@ -18,15 +18,16 @@
 //!   same thief, says how long it needs for those that stand there now. If that is less than
 //!   [`WORTH`], they stay.
 //! - P2: *a server on patrol looks again by itself*, so nobody wakes one for a worker that another
-//!   server has woken. It gives up its patrol before it announces its sleep. So a thread that has
-//!   put a worker into a queue, and finds a server on patrol, relies on a look after that; a thread
-//!   that finds none wakes a server, by the protocol of `idle`.
+//!   server has woken. Behind the end of a patrol comes one more look at all queues (`patrol.1`,
+//!   `patrol.2`). A server that gives up makes it once it has announced its sleep. One that has
+//!   found a worker makes it before it runs that, and wakes another server if there are more. So
+//!   a thread that has put a worker into a queue, and finds a server on patrol, relies on a look
+//!   after that; a thread that finds none wakes a server, by the protocol of `idle`.
 //! - P3: new workers, and workers from outside, wake a sleeping server as before.
 
 use crate::rt::base::here::Here;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use crate::rt::base::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, fence};
 use std::time::Duration;
-use umcg_core::asymmetric;
 
 /// In nanoseconds: workers that their server will have run after this time are not stolen.
 const WORTH: u64 = 50_000;
@@ -76,15 +77,19 @@ impl Patrol {
     pub(super) fn note_served(&self, here: &Here) {
         let beat = self.beat(here);
         beat.served.store(beat.served.load(Relaxed) + 1, Relaxed);
-        if beat.is_on_patrol.load(Relaxed) {
-            self.end(beat);
-        }
     }
 
     /// Whether a server will look without being woken. The caller has put a worker into a queue.
     #[inline]
     pub(super) fn will_look(&self) -> bool {
-        asymmetric::light();
+        self.count.load(Relaxed) > 0 && self.is_relied_on()
+    }
+
+    #[cold]
+    fn is_relied_on(&self) -> bool {
+        // ORDERING(patrol.1): SeqCst, pairs with patrol.2: either the server that ends its patrol
+        // sees the worker, or this sees that the patrol has ended.
+        fence(SeqCst);
         self.count.load(Relaxed) > 0
     }
 
@@ -116,9 +121,7 @@ impl Patrol {
         let beat = self.beat(here);
         let left = beat.naps.load(Relaxed);
         if left == 0 {
-            if beat.is_on_patrol.load(Relaxed) {
-                self.end(beat);
-            }
+            self.end(here);
             return None;
         }
         beat.naps.store(left - 1, Relaxed);
@@ -129,16 +132,22 @@ impl Patrol {
         Some(NAP)
     }
 
-    /// P2.
-    #[cold]
-    fn end(&self, beat: &Beat) {
+    /// The calling server is not on patrol any more. It looks at all queues after this (P2).
+    pub(super) fn end(&self, here: &Here) {
+        let beat = self.beat(here);
+        if !beat.is_on_patrol.load(Relaxed) {
+            return;
+        }
         beat.is_on_patrol.store(false, Relaxed);
         beat.naps.store(0, Relaxed);
         self.count.fetch_sub(1, Relaxed);
+        // ORDERING(patrol.2): SeqCst, pairs with patrol.1. It is a fence: the loads that follow are
+        // relaxed, and an operation would not order them.
+        fence(SeqCst);
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
 
@@ -191,7 +200,7 @@ mod tests {
         assert!(!patrol.will_look());
         patrol.is_worthwhile(&thief, 1, 5, LATER);
         assert_eq!(patrol.nap(&thief), Some(NAP));
-        patrol.note_served(&thief);
+        patrol.end(&thief);
         assert!(!patrol.will_look());
         assert_eq!(patrol.nap(&thief), None);
     }

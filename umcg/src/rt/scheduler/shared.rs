@@ -3,9 +3,8 @@
 
 use super::Wake;
 use crate::rt::base::here::Here;
+use crate::rt::base::sync::{AtomicBool, AtomicU64, HoldLock, Ordering::*};
 use crate::rt::task::runnable::{Queue, Runnable};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
-use umcg_core::context::lock::HoldLock;
 
 /// Ready workers, in the order in which they are to run.
 pub(crate) trait RunQueue: Send {

@@ -32,8 +32,8 @@ use super::{Scheduler, Wake, Why};
 use crate::rt::base::clock;
 use crate::rt::base::here::Here;
 use crate::rt::base::per_server::{Load, PerServer};
+use crate::rt::base::sync::{AtomicUsize, Ordering::*};
 use crate::rt::task::runnable::{Queue, Runnable};
-use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
 
 /// How often, in turns, a fresh worker runs although there are woken ones.
@@ -308,6 +308,12 @@ impl Scheduler for WorkStealing {
 
     fn nap(&self, here: &Here) -> Option<Duration> {
         self.patrol.as_ref()?.nap(here)
+    }
+
+    fn end_naps(&self, here: &Here) {
+        if let Some(patrol) = &self.patrol {
+            patrol.end(here);
+        }
     }
 
     fn look_around(&self, here: &Here) {

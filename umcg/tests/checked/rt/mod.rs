@@ -19,6 +19,10 @@ pub(crate) use engine::{runtime, server};
 pub(crate) use run::idle;
 pub(crate) use wait::{cancel, park};
 
+#[cfg(shuttle)]
+#[path = "../../model/scheduler.rs"]
+pub(crate) mod scheduler;
+#[cfg(loom)]
 pub(crate) mod scheduler {
     pub(crate) enum Why {
         Woken,

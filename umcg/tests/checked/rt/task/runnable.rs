@@ -1,6 +1,7 @@
-//! The right to run a worker.
+//! The right to run a worker, and queues of it.
 
 use super::Task;
+use std::collections::VecDeque;
 
 pub struct Runnable(&'static Task);
 
@@ -13,5 +14,48 @@ impl Runnable {
 
     pub(crate) fn into_task(self) -> &'static Task {
         self.0
+    }
+
+    /// No worker is bound to a server.
+    pub(crate) fn server(&self) -> Option<usize> {
+        None
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Queue(VecDeque<Runnable>);
+
+impl Queue {
+    pub(crate) fn new() -> Queue {
+        Queue::default()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn push_back(&mut self, worker: Runnable) {
+        self.0.push_back(worker);
+    }
+
+    pub(crate) fn pop_front(&mut self) -> Option<Runnable> {
+        self.0.pop_front()
+    }
+
+    pub(crate) fn pop_back(&mut self) -> Option<Runnable> {
+        self.0.pop_back()
+    }
+
+    pub(crate) fn append(&mut self, other: &mut Queue) {
+        self.0.append(&mut other.0);
+    }
+
+    pub(crate) fn split_front(&mut self, count: usize) -> Queue {
+        let count = count.min(self.0.len());
+        Queue(self.0.drain(..count).collect())
     }
 }
