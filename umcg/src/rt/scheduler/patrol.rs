@@ -49,10 +49,16 @@ struct Beat {
     is_on_patrol: AtomicBool,
     /// How many naps are left.
     naps: AtomicU32,
-    /// What the last look saw: at which server, when, and how many that had served.
-    victim: AtomicUsize,
-    seen_at: AtomicU64,
-    seen_served: AtomicU64,
+    /// Its last look at each server.
+    looks: Box<[Look]>,
+}
+
+#[derive(Default)]
+struct Look {
+    /// When; 0 for never.
+    at: AtomicU64,
+    /// How many the other server had served then.
+    served: AtomicU64,
 }
 
 /// The patrols of a runtime's servers.
@@ -65,7 +71,11 @@ pub(super) struct Patrol {
 
 impl Patrol {
     pub(super) fn start(&mut self, servers: usize) {
-        self.beats = (0..servers).map(|_| Beat::default()).collect();
+        let beat = |_| Beat {
+            looks: (0..servers).map(|_| Look::default()).collect(),
+            ..Beat::default()
+        };
+        self.beats = (0..servers).map(beat).collect();
     }
 
     fn beat(&self, here: &Here) -> &Beat {
@@ -97,21 +107,22 @@ impl Patrol {
         self.beat(here).is_on_patrol.load(Relaxed)
     }
 
-    /// A look at the server that has the most workers in its queues, `load` of them. Whether some
-    /// of them are worth a theft (P1). `now` is the time in nanoseconds.
+    /// A look at a server that has workers in its queues, `load` of them. Whether some of them are
+    /// worth a theft (P1). `now` is the time in nanoseconds.
     pub(super) fn is_worthwhile(&self, here: &Here, victim: usize, load: usize, now: u64) -> bool {
         let beat = self.beat(here);
         beat.naps.store(NAPS, Relaxed);
         let served = self.beats[victim].served.load(Relaxed);
-        let elapsed = now.saturating_sub(beat.seen_at.load(Relaxed));
-        let is_known = beat.victim.load(Relaxed) == victim && elapsed < LONGEST;
+        let look = &beat.looks[victim];
+        let before = look.at.load(Relaxed);
+        let elapsed = now.saturating_sub(before);
+        let is_known = before != 0 && elapsed < LONGEST;
         if is_known && elapsed < SHORTEST {
             return false;
         }
-        let done = served.wrapping_sub(beat.seen_served.load(Relaxed));
-        beat.victim.store(victim, Relaxed);
-        beat.seen_at.store(now, Relaxed);
-        beat.seen_served.store(served, Relaxed);
+        let done = served.wrapping_sub(look.served.load(Relaxed));
+        look.at.store(now, Relaxed);
+        look.served.store(served, Relaxed);
         is_known && done.saturating_mul(WORTH) < elapsed.saturating_mul(load as u64)
     }
 
@@ -184,6 +195,19 @@ mod tests {
         // One in this time: 60 take long.
         patrol.note_served(&victim);
         assert!(patrol.is_worthwhile(&thief, 1, 60, LATER + 60_000));
+    }
+
+    #[test]
+    fn a_long_queue_that_drains_fast_hides_no_short_one() {
+        let mut patrol = Patrol::default();
+        patrol.start(3);
+        // SAFETY: used on this thread only.
+        let [thief, busy] = [0, 1].map(|index| unsafe { Here::new(index) });
+        assert!(!patrol.is_worthwhile(&thief, 1, 60, FIRST));
+        assert!(!patrol.is_worthwhile(&thief, 2, 1, FIRST));
+        (0..100).for_each(|_| patrol.note_served(&busy));
+        assert!(!patrol.is_worthwhile(&thief, 1, 60, LATER));
+        assert!(patrol.is_worthwhile(&thief, 2, 1, LATER));
     }
 
     #[test]

@@ -202,16 +202,14 @@ impl WorkStealing {
         None
     }
 
-    /// Takes half of the workers of the server that has the most, if that pays.
+    /// Takes half of the workers of the server that has the most, of those where that pays.
     fn steal_on_patrol(&self, here: &Here, patrol: &Patrol) -> Option<Runnable> {
-        let others = (0..self.own().servers()).filter(|index| *index != here.index());
-        let (load, victim) = others
+        let now = clock::now();
+        let (_, victim) = (0..self.own().servers())
+            .filter(|index| *index != here.index())
             .map(|index| (self.own().hint(index), index))
-            .max()
-            .filter(|(load, _)| *load > 0)?;
-        if !patrol.is_worthwhile(here, victim, load, clock::now()) {
-            return None;
-        }
+            .filter(|(load, index)| *load > 0 && patrol.is_worthwhile(here, *index, *load, now))
+            .max()?;
         let loot = self.own().try_other(victim, LocalQueues::loot)?;
         self.keep(here, loot)
     }
