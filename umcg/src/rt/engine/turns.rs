@@ -79,13 +79,26 @@ pub(crate) fn coarse() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// Looks at the clock, if it is kept, and returns the time. All servers read the word that keeps it:
+/// it is written when the time is another one, some hundred times a second.
+#[inline(always)]
+fn see_clock() -> u64 {
+    let before = CLOCK.load(Relaxed);
+    if before == 0 {
+        return 0;
+    }
+    let now = coarse();
+    if now != before {
+        CLOCK.store(now, Relaxed);
+    }
+    now
+}
+
 /// The loop is about to run this worker.
 #[inline(always)]
 pub(super) fn begin(server: usize, worker: Worker) {
     if cfg!(feature = "intercept") {
-        if CLOCK.load(Relaxed) != 0 {
-            CLOCK.store(coarse(), Relaxed);
-        }
+        see_clock();
         let _ = note(server, ServerTurn::Begins(worker));
     }
 }
@@ -95,8 +108,9 @@ pub(super) fn begin(server: usize, worker: Worker) {
 pub(super) fn end(server: usize, event: Event) {
     if cfg!(feature = "intercept") {
         if let Event::Ready(EventKind::Wait, worker) = event {
-            if CLOCK.load(Relaxed) != 0 {
-                Task::of(worker).since.store(coarse(), Relaxed);
+            let now = see_clock();
+            if now != 0 {
+                Task::of(worker).since.store(now, Relaxed);
             }
         }
         let _ = note(server, ServerTurn::Ends(event));
