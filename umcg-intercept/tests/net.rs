@@ -4,6 +4,8 @@
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 use umcg_memory as _;
 
+mod traps;
+
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use umcg_intercept::{Call, Config, Next, raw_syscall};
@@ -94,6 +96,7 @@ struct Action {
 
 #[test]
 fn all_kinds_of_calls() {
+    traps::take();
     let config = Config {
         has_threads: false,
         hook,

@@ -4,6 +4,8 @@
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 use umcg_memory as _;
 
+mod traps;
+
 use core::arch::global_asm;
 use umcg_intercept::{Call, Config, Next};
 
@@ -229,6 +231,7 @@ fn start(number: usize, width: u16, flags: u64) -> Registers {
 
 #[test]
 fn all_ways_preserve_all() {
+    traps::take();
     let config = Config {
         has_threads: false,
         hook,

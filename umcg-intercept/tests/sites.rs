@@ -4,6 +4,8 @@
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 use umcg_memory as _;
 
+mod traps;
+
 use std::ffi::CString;
 use std::process::Command;
 use umcg_intercept::{Call, Config, Next};
@@ -50,6 +52,7 @@ fn as_many_as_a_disassembler() {
             eprintln!("skipped: {name:?}");
         }
     }
+    traps::take();
     let config = Config {
         has_threads: false,
         hook,

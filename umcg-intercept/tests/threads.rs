@@ -4,6 +4,8 @@
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 use umcg_memory as _;
 
+mod traps;
+
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::io::{Read, Write};
 use umcg_intercept::{Call, Config, Next};
@@ -23,22 +25,9 @@ unsafe extern "C" fn hook(call: &mut Call) -> Next {
     }
 }
 
-extern "C" fn trap(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the kernel's context.
-    if !unsafe { umcg_intercept::on_trap(context) } {
-        // SAFETY: ends the process.
-        unsafe { libc::abort() };
-    }
-}
-
 #[test]
 fn install_under_load() {
-    // SAFETY: zero is a value.
-    let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
-    action.sa_sigaction = trap as *const () as usize;
-    action.sa_flags = libc::SA_SIGINFO;
-    // SAFETY: the handler is safe in signal handlers.
-    unsafe { libc::sigaction(libc::SIGTRAP, &raw const action, core::ptr::null_mut()) };
+    traps::take();
     static DONE: AtomicBool = AtomicBool::new(false);
     let rounds = AtomicUsize::new(0);
     std::thread::scope(|scope| {
