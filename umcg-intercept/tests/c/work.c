@@ -356,6 +356,52 @@ static void library(void)
         free(memory[i]);
 }
 
+#ifndef __PIC__
+/* Two sites alike; but an instruction elsewhere names the second one by the 32 bits of its address,
+ * as code of a program may that is linked for a fixed one. No symbol and no data has it. */
+__asm__(".pushsection .text\n"
+        ".type work_free,@function\n"
+        "work_free: .cfi_startproc\n"
+        "mov $39, %eax\n"
+        "syscall\n"
+        "ret\n"
+        ".cfi_endproc\n"
+        ".size work_free, . - work_free\n"
+        ".zero 512, 0xcc\n"
+        ".type work_named,@function\n"
+        "work_named: .cfi_startproc\n"
+        "mov $39, %eax\n"
+        ".Lwork_named: syscall\n"
+        "ret\n"
+        ".cfi_endproc\n"
+        ".size work_named, . - work_named\n"
+        ".zero 512, 0xcc\n"
+        ".type work_names,@function\n"
+        "work_names: .cfi_startproc\n"
+        "mov $110, %eax\n"
+        "mov $.Lwork_named, %ecx\n"
+        "jmp *%rcx\n"
+        ".cfi_endproc\n"
+        ".size work_names, . - work_names\n"
+        ".popsection");
+
+long work_free(void), work_named(void), work_names(void);
+
+static void addresses(void)
+{
+    const int is_patched = library_start != 0;
+    const unsigned char *site = (const unsigned char *)work_named + 5;
+    CHECK(work_free() == getpid() && work_named() == getpid());
+    CHECK(work_names() == getppid());
+    CHECK((*(const unsigned char *)work_free == 0xe9) == is_patched);
+    CHECK(site[0] == 0x0f && site[1] == 0x05);
+}
+#else
+static void addresses(void)
+{
+}
+#endif
+
 static void late(const char *path, int hooked)
 {
     for (int i = 0; i < 3; i++) {
@@ -384,6 +430,7 @@ int main(int count, char **arguments)
     signals();
     backtraces();
     library();
+    addresses();
     late(arguments[1], count > 2);
     printf("ok\n");
     return 0;
