@@ -42,8 +42,12 @@ pub(super) fn print() {
     let report = umcg_intercept::report();
     for (object, counts) in &report.objects {
         let path = String::from_utf8_lossy(&object.path);
-        let (sites, patched) = (counts.sites, counts.patched + counts.unhooked);
-        let _ = write!(text, "\n  {patched:>6} of {sites:>4} sites of {path}");
+        let sites = counts.sites;
+        let missed = counts.no_window + counts.no_memory + counts.not_writable;
+        if sites > 0 {
+            let seen = sites - missed;
+            let _ = write!(text, "\n  {seen:>6} of {sites:>4} sites of {path}");
+        }
     }
     tell(format_args!("{text}"));
 }
