@@ -1,5 +1,5 @@
-//! A handler of the engine's traps. The harness has a thread of its own, which may be anywhere while
-//! its code is replaced.
+//! A handler of the engine's traps. The harness has a thread of its own, which may be anywhere
+//! while its code is replaced.
 
 extern "C" fn on_signal(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel's context.

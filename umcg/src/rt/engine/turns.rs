@@ -79,8 +79,8 @@ pub(crate) fn coarse() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Looks at the clock, if it is kept, and returns the time. All servers read the word that keeps it:
-/// it is written when the time is another one, some hundred times a second.
+/// Looks at the clock, if it is kept, and returns the time. All servers read the word that keeps
+/// it: it is written when the time is another one, some hundred times a second.
 #[inline(always)]
 fn see_clock() -> u64 {
     let before = CLOCK.load(Relaxed);
