@@ -217,6 +217,10 @@ functions! {
     "test_jump": "mov rax, rdi", "jmp rsi";
     // Two sites side by side.
     "test_two": "xor r10d, r10d", "mov eax, 500", "syscall", "mov eax, 505", "syscall", "ret";
+    // One behind the other: the first one's window goes on behind it, and leaves the second none.
+    "test_close": "endbr64", "syscall", "mov rdx, rax", "syscall", "mov rax, rdx", "ret";
+    // The number is not the constant.
+    "test_overwritten": "mov eax, 39", "mov eax, edi", "syscall", "ret";
     // The restorer.
     "test_restorer": "mov rax, 15", "syscall";
 }
@@ -336,7 +340,7 @@ declare! {
     test_forth test_by_forth test_back test_by_back
     test_tail_of_move test_before test_bare test_endbr test_relative test_relative_behind
     test_call test_table test_pointer
-    test_by_pointer test_jump test_two test_restorer
+    test_by_pointer test_jump test_two test_close test_overwritten test_restorer
 }
 
 fn run(function: Plain, arguments: [usize; 6]) -> isize {
@@ -489,6 +493,11 @@ fn windows_that_would_reach_too_far() {
     assert_eq!(bytes::<5>(test_endbr), [0xf3, 0x0f, 0x1e, 0xfa, 0xe9]);
     assert_eq!(run(test_call, [0; 6]), MAGIC);
     assert_eq!(run(test_two, [100, 20, 3, 0, 0, 0]), 123);
+    let close = test_close as *const () as usize;
+    assert_eq!(run(test_jump, [RETURNS, close, 0, 0, 0, 0]), MAGIC);
+    let [code @ .., first, second] = bytes::<11>(test_close);
+    assert_eq!((code[4], first, second), (0xe9, 0x0f, 0x05));
+    assert_eq!(run(test_overwritten, [RETURNS, 0, 0, 0, 0, 0]), MAGIC);
     assert_eq!(
         bytes::<9>(test_restorer),
         [0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05]

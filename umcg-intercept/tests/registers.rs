@@ -6,7 +6,8 @@ use umcg_memory as _;
 
 mod traps;
 
-use core::arch::global_asm;
+use core::arch::{asm, global_asm};
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use umcg_intercept::{Call, Config, Next};
 
 const PASSES: usize = 499;
@@ -176,7 +177,14 @@ unsafe extern "C" {
     fn test_clobber();
 }
 
+/// Calls of the hook with the direction flag set.
+static BACKWARDS: AtomicUsize = AtomicUsize::new(0);
+
 unsafe extern "C" fn hook(call: &mut Call) -> Next {
+    let flags: u64;
+    // SAFETY: reads the flags by way of the stack.
+    unsafe { asm!("pushfq", "pop {}", out(reg) flags) };
+    BACKWARDS.fetch_add((flags >> 10 & 1) as usize, Relaxed);
     // SAFETY: overwrites registers that a function may overwrite.
     unsafe { test_clobber() };
     let number = std::mem::replace(&mut call.number, libc::SYS_getpid as usize);
@@ -278,4 +286,5 @@ fn all_ways_preserve_all() {
             assert_eq!(to, from, "{case}");
         }
     }
+    assert_eq!(BACKWARDS.load(Relaxed), 0);
 }

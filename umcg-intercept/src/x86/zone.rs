@@ -121,12 +121,14 @@ mod tests {
             0x10_00f0..0x10_0102,
             0x10_0010..0x10_0012,
             0x10_0100..0x10_0104,
+            0x1f_0001..0x1f_0002,
         ];
         let mut zone = Zone::new(&object, ranges.clone());
         for address in 0x0f_ff00..0x10_0200 {
             let expected = ranges.iter().any(|range| range.contains(&address));
             assert_eq!(zone.is_untouched(address), expected, "{address:x}");
         }
+        assert!(zone.is_untouched(0x1f_0001) && !zone.is_untouched(0x1f_0002));
         for outside in [0, 0x10_000f, 0x10_0104, 0x20_0000, usize::MAX] {
             zone.enter(outside);
             assert!(!zone.is_untouched(outside));
