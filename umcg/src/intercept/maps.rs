@@ -113,7 +113,8 @@ extern "C" fn maps_anchor() {}
 
 /// A line of `/proc/self/maps`: `start-end rights offset device inode      path`.
 fn object(line: &str) -> Option<Object> {
-    let mut words = line.split_ascii_whitespace();
+    // A path may have spaces. There are more before it.
+    let mut words = line.splitn(6, ' ');
     let (start, end) = words.next()?.split_once('-')?;
     let number = |text| usize::from_str_radix(text, 16).ok();
     if !words.next()?.contains('x') {
@@ -121,7 +122,9 @@ fn object(line: &str) -> Option<Object> {
     }
     Some(Object {
         range: number(start)?..number(end)?,
-        path: words.nth(3)?.to_owned(),
+        path: Some(words.nth(3)?.trim_start())
+            .filter(|path| !path.is_empty())?
+            .to_owned(),
     })
 }
 
@@ -148,4 +151,23 @@ pub(super) fn symbol(pc: usize) -> String {
         };
     });
     text
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn objects_with_spaces_in_their_paths_are_told_apart() {
+        let path = |line| super::object(line).map(|object| object.path);
+        assert_eq!(
+            path("7f00-8f00 r-xp 00026000 fe:01 4711       /lib/a b.so"),
+            Some("/lib/a b.so".to_owned())
+        );
+        assert_eq!(
+            path("7f00-8f00 rw-p 00026000 fe:01 4711       /lib/a"),
+            None
+        );
+        assert_eq!(path("7f00-8f00 r-xp 00000000 00:00 0 "), None);
+        let object = super::object("7f00-8f00 r-xp 00000000 00:00 0                  [vdso]");
+        assert_eq!(object.unwrap().range, 0x7f00..0x8f00);
+    }
 }
