@@ -53,7 +53,8 @@ try_bug() {
 rm -rf "$copy"
 mkdir -p "$copy"
 ci/planted.py list "$bugs" > "$list"
-tar -c --exclude=./target --exclude=./.git --exclude="$base" . | tar -x -C "$copy"
+# As new files: what an earlier run has built may have a bug in it.
+tar -c --exclude=./target --exclude=./.git --exclude="$base" . | tar -x -m -C "$copy"
 
 # Without a bug they pass.
 cut -f 4 "$list" | sort -u | while read -r target; do
