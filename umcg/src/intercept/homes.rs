@@ -266,7 +266,7 @@ fn put_back(idle: Idle) {
 fn put_first(stack: usize, words: [u64; 9]) -> Option<usize> {
     const BELOW: usize = 512;
     let at = stack.checked_sub(BELOW)? & !63;
-    memory::write(at, words.map(|word| word as u64)).then_some(at)
+    memory::write(at, words).then_some(at)
 }
 
 /// The first flow of a thread, on its own stack. Until then the guest is inside: the step of the

@@ -77,7 +77,7 @@ pub(super) const DEADLINE: usize = 10;
 pub(super) const REST: usize = 10;
 /// Not 0: the call is a guest's own.
 pub(super) const IS_OWN: usize = 14;
-/// How many bytes were written in place.
+/// How many bytes were done in place.
 pub(super) const DONE: usize = 15;
 
 /// How many arguments a change of the mask replaces.

@@ -2,7 +2,8 @@
 //! once, the guest saves the way home. Otherwise they are made at home, as they are.
 //!
 //! - A try takes nothing that the call would not take, and its result is the call's.
-//! - A write that was done in part goes on at home with the rest (`Stage::Rest`).
+//! - A write that was done in part goes on at home with the rest (`Stage::Rest`). So does a read of a
+//!   file on a disk, of which a part was in memory.
 //! - EPIPE comes with a signal for the kernel thread that makes the call. So the signal is left out
 //!   or taken back, and the call made again at home.
 
@@ -10,6 +11,7 @@ use super::class::Trial;
 use super::guest::{self, Guest};
 use super::stage::{DONE, Stage, answered};
 use super::stats::CountKind;
+use std::os::fd::BorrowedFd;
 use std::ptr::from_ref;
 use umcg_core::call as make;
 use umcg_core::signal::take_pending;
@@ -36,8 +38,10 @@ pub(super) fn begin(guest: &Guest, call: &mut Call, trial: Trial) -> Stage {
 fn attempt(call: &mut Call, trial: Trial) -> Option<isize> {
     let number = call.number as libc::c_long;
     match (trial, number) {
-        (Trial::Read, libc::SYS_read) => read(call.arguments, None),
-        (Trial::ReadAt, libc::SYS_pread64) => read(call.arguments, Some(call.arguments[3])),
+        (Trial::Read, libc::SYS_read) => read(call, OWN_POSITION),
+        // The kernel refuses it there. The newer call would take it for the file's own position.
+        (Trial::ReadAt, libc::SYS_pread64) if call.arguments[3] == OWN_POSITION => None,
+        (Trial::ReadAt, libc::SYS_pread64) => read(call, call.arguments[3]),
         (Trial::Write, libc::SYS_write) => write(call),
         (Trial::Receive, libc::SYS_recvfrom) => receive(number, call.arguments, 3),
         (Trial::Receive, libc::SYS_recvmsg) => receive(number, call.arguments, 2),
@@ -50,17 +54,43 @@ fn attempt(call: &mut Call, trial: Trial) -> Option<isize> {
     }
 }
 
-/// Reads without waiting, at the file's position or at this one. Where that is not possible for
-/// the kind of file, the kernel says so.
-fn read([fd, at, bytes, ..]: [usize; 6], position: Option<usize>) -> Option<isize> {
+/// -1, in place of a position: the file's own.
+pub(super) const OWN_POSITION: usize = usize::MAX;
+
+/// Reads without waiting, at this position. Where that is not possible for the kind of file, the
+/// kernel says so.
+fn read(call: &mut Call, mut position: usize) -> Option<isize> {
     const NO_WAIT: usize = libc::RWF_NOWAIT as usize;
-    let part = [at, bytes];
-    let part = from_ref(&part).expose_provenance();
-    // -1: the file's own position.
-    let position = position.unwrap_or(usize::MAX);
-    // SAFETY: the guest's buffer, which the kernel checks.
-    let result = unsafe { make(libc::SYS_preadv2, [fd, part, 1, position, 0, NO_WAIT]) };
-    (result >= 0).then_some(result)
+    loop {
+        let [fd, at, bytes, ..] = call.arguments;
+        let part = [at, bytes];
+        let part = from_ref(&part).expose_provenance();
+        // SAFETY: the guest's buffer, which the kernel checks.
+        let result = unsafe { make(libc::SYS_preadv2, [fd, part, 1, position, 0, NO_WAIT]) };
+        let had = usize::try_from(result).ok()?;
+        let before = call.notes[DONE];
+        let is_whole = had == 0 || had == bytes;
+        if is_whole || before == 0 && !is_on_disk(fd) {
+            return Some((before + had) as isize);
+        }
+        pass(call, had);
+        if position != OWN_POSITION {
+            position += had;
+            call.arguments[3] = position;
+        }
+    }
+}
+
+/// Whether it is a file of a disk. A try then ends where its data is not in memory, and a read does
+/// not. Asks no daemon of a file system, which might let the server wait.
+pub(super) fn is_on_disk(fd: usize) -> bool {
+    use rustix::fs::{AtFlags, FileType, StatxFlags, statx};
+    // SAFETY: a read had data, so it is open; if it has been closed since, the kernel says so.
+    let fd = unsafe { BorrowedFd::borrow_raw(fd as i32) };
+    let from_memory = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let kind = statx(fd, c"", from_memory, StatxFlags::TYPE)
+        .map(|known| FileType::from_raw_mode(known.stx_mode.into()));
+    matches!(kind, Ok(FileType::RegularFile | FileType::BlockDevice))
 }
 
 /// Writes to a socket, a pipe or the like, as far as that needs no wait.
@@ -70,7 +100,7 @@ fn write(call: &mut Call) -> Option<isize> {
     let part = [at, bytes];
     let part = from_ref(&part).expose_provenance();
     // SAFETY: the guest's buffer, which the kernel checks.
-    let result = unsafe { make(libc::SYS_pwritev2, [fd, part, 1, usize::MAX, 0, NO_WAIT]) };
+    let result = unsafe { make(libc::SYS_pwritev2, [fd, part, 1, OWN_POSITION, 0, NO_WAIT]) };
     if result == EPIPE {
         take_back_signal();
     }
@@ -89,10 +119,15 @@ fn settle_part(call: &mut Call, result: isize) -> Option<isize> {
     if done == call.arguments[2] {
         return Some(result);
     }
+    pass(call, done);
+    None
+}
+
+/// So many bytes of the call's buffer are done: it goes on behind them.
+fn pass(call: &mut Call, done: usize) {
     call.arguments[1] += done;
     call.arguments[2] -= done;
-    call.notes[DONE] = done;
-    None
+    call.notes[DONE] += done;
 }
 
 pub(super) fn receive(

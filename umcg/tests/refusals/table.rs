@@ -255,6 +255,7 @@ pub(crate) const UNTESTED: &[&str] = &[
     "sched_yield",
     "set_robust_list",
     "set_tid_address",
+    "statx",
     "waitid",
 ];
 

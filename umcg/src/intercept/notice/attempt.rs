@@ -19,7 +19,7 @@
 
 use super::super::class::Trial;
 use super::super::memory;
-use super::super::trial::{look, receive};
+use super::super::trial::{OWN_POSITION, is_on_disk, look, receive};
 use super::partial;
 use super::ready::{self, ReadHints};
 use crate::io::driver::source::Direction;
@@ -27,7 +27,6 @@ use crate::io::wait::{NEVER, Reason, after};
 use crate::rt::time::now;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::BorrowedFd;
 use std::ptr::from_ref;
 use umcg_core::{call as kernel, guarded};
 use umcg_intercept::Call;
@@ -275,9 +274,6 @@ fn without_flag(tried: Tried, fd: usize) -> Tried {
     }
 }
 
-/// -1: the file's own position.
-const OWN_POSITION: usize = usize::MAX;
-
 /// preadv2(2) or pwritev2(2), without waiting.
 fn vector(number: libc::c_long, fd: usize, [parts, count]: [usize; 2], position: usize) -> isize {
     const NO_WAIT: usize = libc::RWF_NOWAIT as usize;
@@ -327,16 +323,6 @@ fn after_read(call: &mut Call, tried: Tried) -> Option<Tried> {
         Tried::Answer(_) if partial::done(call) > 0 => Some(Tried::Answer(0)),
         tried => Some(tried),
     }
-}
-
-/// Whether it is a file of a disk. A try then ends where its data is not in memory, and a read does
-/// not.
-fn is_on_disk(fd: usize) -> bool {
-    use rustix::fs::{FileType, fstat};
-    // SAFETY: a read had data, so it is open; if it has been closed since, the kernel says so.
-    let fd = unsafe { BorrowedFd::borrow_raw(fd as i32) };
-    let kind = fstat(fd).map(|known| FileType::from_raw_mode(known.st_mode));
-    matches!(kind, Ok(FileType::RegularFile | FileType::BlockDevice))
 }
 
 fn read_vector(call: &mut Call) -> Tried {
