@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdint.h>
@@ -107,6 +108,20 @@ __attribute__((unused)) static void in_threads(int count, void *(*body)(void *))
         threads[at] = spawn(body, (void *)(intptr_t)at);
     for (int at = 0; at < count; at++)
         join(threads[at]);
+}
+
+__attribute__((unused)) static void *idles(void *arg)
+{
+    sched_yield();
+    return arg;
+}
+
+/* Threads that come and go, one after another and at the same time. */
+__attribute__((unused)) static void several(void)
+{
+    for (int round = 0; round < 20; round++)
+        join(spawn(idles, NULL));
+    in_threads(8, idles);
 }
 
 /* ---- Time ---- */

@@ -9,20 +9,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
-/* Threads that have come and gone before each part. */
-static void *idles(void *arg)
-{
-    sched_yield();
-    return arg;
-}
-
-static void several(void)
-{
-    for (int round = 0; round < 20; round++)
-        join(spawn(idles, NULL));
-    in_threads(8, idles);
-}
-
 static void name_of_self(char *name)
 {
     memset(name, 0, 16);

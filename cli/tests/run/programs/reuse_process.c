@@ -10,19 +10,6 @@
 
 extern char **environ;
 
-static void *idles(void *arg)
-{
-    sched_yield();
-    return arg;
-}
-
-static void several(void)
-{
-    for (int round = 0; round < 20; round++)
-        join(spawn(idles, NULL));
-    in_threads(8, idles);
-}
-
 static void *forks(void *arg)
 {
     several();
