@@ -5,28 +5,7 @@
 //! with the right to run the worker.
 
 use super::Worker;
-use crate::umcg::homes;
-use umcg_context::EntryFn;
-
-/// How a worker begins at a home that was taken.
-#[derive(Clone, Copy, Debug)]
-pub struct HomeStart {
-    /// As for any worker of the group.
-    pub id: u64,
-    /// The thread pointer of its storage.
-    pub thread_pointer: usize,
-    /// The word of the storage for the layer that intercepts system calls.
-    pub guest: *mut (),
-    /// The signal mask.
-    pub mask: u64,
-    /// The top of the stack, and the function that is called there. It begins with a hold open, and
-    /// has to close it ([`set_holds`](umcg_context::local::set_holds)).
-    pub top: *mut u8,
-    /// The function.
-    pub entry: EntryFn,
-    /// Its argument.
-    pub argument: *mut (),
-}
+use crate::umcg::homes::{self, HomeStart};
 
 impl Worker {
     /// The worker has ended, and its home rests. False if the home is to be retired. Touches no
@@ -63,26 +42,8 @@ impl Worker {
     /// As [`Worker::take_home`], which has returned true. Nothing uses the storage and the stack
     /// yet.
     pub unsafe fn begin_again(self, start: &HomeStart) {
-        let HomeStart {
-            id,
-            thread_pointer,
-            guest,
-            mask,
-            top,
-            entry,
-            argument,
-        } = *start;
-        let start = homes::Start {
-            id,
-            thread_pointer,
-            guest,
-            mask,
-            top,
-            entry,
-            argument,
-        };
         // SAFETY: passed on.
-        unsafe { homes::begin(self.0, &start) };
+        unsafe { homes::begin(self.0, start) };
     }
 
     /// Ends the kernel thread of a home that rests. Touches no thread-local storage.

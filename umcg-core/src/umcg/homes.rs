@@ -34,18 +34,24 @@ use umcg_context::way::nap;
 /// Homes whose threads are ending.
 static RETIRED: Lock<Link<Worker>> = Lock::new(Link::none());
 
-/// How a worker begins at a home that rests.
+/// How a worker begins at a home that was taken.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Start {
-    pub(crate) id: u64,
-    /// The thread pointer, and the word for the layer that intercepts.
-    pub(crate) thread_pointer: usize,
-    pub(crate) guest: *mut (),
-    pub(crate) mask: u64,
-    /// The flow: it has a hold open, and begins on this stack.
-    pub(crate) top: *mut u8,
-    pub(crate) entry: EntryFn,
-    pub(crate) argument: *mut (),
+pub struct HomeStart {
+    /// As for any worker of the group.
+    pub id: u64,
+    /// The thread pointer of its storage.
+    pub thread_pointer: usize,
+    /// The word of the storage for the layer that intercepts system calls.
+    pub guest: *mut (),
+    /// The signal mask.
+    pub mask: u64,
+    /// The top of the stack, and the function that is called there. It begins with a hold open, and
+    /// has to close it ([`set_holds`](umcg_context::local::set_holds)).
+    pub top: *mut u8,
+    /// The function.
+    pub entry: EntryFn,
+    /// Its argument.
+    pub argument: *mut (),
 }
 
 /// The worker, whose context is not used any more, has ended. False if the home is to be retired.
@@ -81,7 +87,7 @@ pub(crate) fn take(worker: &'static Worker) -> bool {
 /// # Safety
 /// The caller has the right to run the worker, which has ended. Nothing uses the storage and the
 /// stack yet.
-pub(crate) unsafe fn begin(worker: &'static Worker, start: &Start) {
+pub(crate) unsafe fn begin(worker: &'static Worker, start: &HomeStart) {
     let home = home(worker);
     let (group, tid) = (worker.group(), worker.node.tid());
     let storage = start.thread_pointer;
