@@ -127,13 +127,9 @@ impl Worker {
         name: &str,
         f: F,
     ) -> Result<Worker, uth::UthError> {
-        let class = uth::class_for(stack_size)?;
-        let spec = LightSpec {
-            id: Some(id),
-            ..spec(group, class, name, Carrier::Sharing)
-        };
+        let spec = spec(group, uth::class_for(stack_size)?, name, Carrier::Sharing);
         // SAFETY: passed on.
-        unsafe { light::create(spec, f) }.map(Self::held)
+        unsafe { Self::create(spec, id, f) }
     }
 
     /// Like [`Worker::sharing`], for an owning worker, with thread-local storage of its own:
@@ -148,12 +144,23 @@ impl Worker {
         name: &str,
         f: F,
     ) -> Result<Worker, uth::UthError> {
-        let class = uth::class_for(stack_size)?;
+        let spec = spec(group, uth::class_for(stack_size)?, name, Carrier::Owning);
+        // SAFETY: the worker's storage moves along with it.
+        unsafe { Self::create(spec, id, f) }
+    }
+
+    /// # Safety
+    /// As [`Worker::sharing`], if the worker is a sharing one.
+    unsafe fn create<F: FnOnce() + 'static>(
+        spec: LightSpec<'_>,
+        id: u64,
+        f: F,
+    ) -> Result<Worker, uth::UthError> {
         let spec = LightSpec {
             id: Some(id),
-            ..spec(group, class, name, Carrier::Owning)
+            ..spec
         };
-        // SAFETY: the worker's storage moves along with it.
+        // SAFETY: passed on.
         unsafe { light::create(spec, f) }.map(Self::held)
     }
 
