@@ -111,7 +111,10 @@ int umcg_ctl(uint32_t flags, uint32_t cmd, pid_t next_tid, uint64_t abs_timeout,
  * The worker's server gets event BLOCK and runs on at once. The code up to umcg_blocking_end runs
  * on the worker's home thread, with the worker's own kernel identity. (That of a light worker runs
  * on a helper thread.) Scopes nest; only the outermost counts. On a server or a plain thread it
- * does nothing. Returns 0. In a scope umcg_ctl's WAIT and CTX_SWITCH fail with EINVAL.
+ * does nothing. In a scope umcg_ctl's WAIT and CTX_SWITCH fail with EINVAL.
+ *
+ * Returns 0; 1 if the system gives no helper thread. In that case the scope has begun, but the
+ * light worker stays on its server, which gets no BLOCK.
  *
  * Called from anywhere. Switches when called in a worker.
  */

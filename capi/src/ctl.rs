@@ -38,8 +38,7 @@ unsafe extern "C" fn umcg_ctl(
 
 #[unsafe(no_mangle)]
 extern "C" fn umcg_blocking_begin() -> c_int {
-    ctl::blocking_begin();
-    0
+    (!ctl::blocking_begin()).into()
 }
 
 #[unsafe(no_mangle)]

@@ -364,10 +364,11 @@ fn server_wait_for(server: &'static Server, args: Args) -> CtlResult {
 
 /// Begins a scope in which the calling worker may block in the kernel: its server gets BLOCK and
 /// runs on. Switches. Does nothing if the caller is no worker.
-pub fn blocking_begin() {
-    if let Some(worker) = current_worker() {
-        blocking::begin(worker);
-    }
+///
+/// Returns false if the system gives no thread for the scope of a light worker: the worker keeps
+/// its server, which gets no BLOCK. The scope has begun all the same.
+pub fn blocking_begin() -> bool {
+    current_worker().is_none_or(blocking::begin)
 }
 
 /// Ends the scope: the worker gets WAKE, and continues when a server runs it. Switches. errno is

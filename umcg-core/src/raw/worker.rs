@@ -341,12 +341,13 @@ impl Worker {
         self.0.post(EventKind::Wake, None);
     }
 
-    /// Begins a scope in which the worker may block. Switches.
+    /// Begins a scope in which the worker may block. Switches. Returns whether the worker has left
+    /// its server: see [`blocking_begin`](crate::ctl::blocking_begin).
     ///
     /// # Safety
     /// Called by the worker itself.
-    pub unsafe fn begin_blocking(self) {
-        blocking::begin(self.0);
+    pub unsafe fn begin_blocking(self) -> bool {
+        blocking::begin(self.0)
     }
 
     /// Ends the scope. Switches.

@@ -13,22 +13,24 @@ use super::{CallerRole, caller, helper, helper_of_storage, thread};
 use std::sync::atomic::Ordering::*;
 use umcg_context::annotate::Flow;
 
-/// Begins a scope; scopes nest. If no helper thread is available, a light worker blocks its server
-/// instead.
-pub(crate) fn begin(worker: &'static Worker) {
+/// Begins a scope; scopes nest. Returns whether the worker is away from servers. It is not if the
+/// system gives no thread for a helper: then a light worker blocks its server. The scope has begun
+/// all the same.
+pub(crate) fn begin(worker: &'static Worker) -> bool {
     let depth = worker.blocking.load(Relaxed);
     worker.blocking.store(depth + 1, Relaxed);
     let CallerRole::Worker(inside, server) = caller() else {
-        return;
+        return true;
     };
     if depth > 0 || (worker.is_light() && !helper::POOL.reserve()) {
-        return;
+        return false;
     }
     // SAFETY: the caller is the worker, running, inside. Its server sends it home, where this
     // returns.
     unsafe { worker.leave(server, EventKind::Block, None) };
     thread::came_home(worker);
     drop(inside);
+    true
 }
 
 /// Ends a scope. Returns false when there is none.

@@ -114,6 +114,13 @@ fn blocks_without_a_helper(runtime: &Runtime) {
         });
         assert!(outside == inside && inside != carrier);
     }
+    runtime.run(|| {
+        assert!(!umcg::ctl::blocking_begin(), "away without a thread");
+        assert!(!umcg::ctl::blocking_begin(), "a scope within is no better");
+        assert!(umcg::ctl::blocking_end().is_ok() && umcg::ctl::blocking_end().is_ok());
+        assert!(umcg::ctl::blocking_end().is_err(), "a third scope");
+    });
+    assert!(umcg::ctl::blocking_begin(), "a plain thread");
     // A watch is awake while a server runs workers.
     runtime.run(|| std::thread::sleep(Duration::from_millis(50)));
 }

@@ -324,7 +324,7 @@ fn step(round: &Round, me: &Account, rng: &mut Rng) {
         10..=11 => {
             me.blocks.fetch_add(1, Relaxed);
             me.ends();
-            ctl::blocking_begin();
+            assert!(ctl::blocking_begin(), "no thread for a helper");
             if rng.one_in(2) {
                 std::thread::sleep(Duration::from_micros(rng.below(100)));
             }
@@ -376,7 +376,7 @@ fn thread(round: &Round, index: usize) {
     if index % 3 == 0 {
         me.blocks.fetch_add(1, Relaxed);
         me.missing_wakes.fetch_add(1, Relaxed);
-        ctl::blocking_begin();
+        assert!(ctl::blocking_begin(), "no thread for a helper");
     }
     me.ends();
     if index % 3 < 2 {
