@@ -156,6 +156,7 @@ impl From<RecvError> for RecvTimeoutError {
     }
 }
 
+// The message is not printed, so that it need not be printable.
 impl<T> fmt::Debug for SendError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SendError(..)")
