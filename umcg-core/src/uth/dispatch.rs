@@ -83,7 +83,7 @@ pub(crate) unsafe fn resume(old: &UthRecord, new: &UthRecord) -> ! {
     if new.method.load(Relaxed) != Method::Asm as u8 {
         // SAFETY: passed on.
         unsafe { portable::switch(new.method.load(Relaxed), old, new) };
-        super::die(old, "was resumed after its end");
+        super::failure::die(old, "was resumed after its end");
     }
     // SAFETY: as `switch`.
     unsafe { Flow::leave_for_good(old.flow.get(), new.flow.get()) };

@@ -13,7 +13,9 @@
 //! cannot be noticed at this speed; the caller must rule it out.
 
 mod dispatch;
+mod driver;
 mod error;
+mod failure;
 pub(crate) mod fork;
 pub(crate) mod inspect;
 pub(crate) mod method;
@@ -22,14 +24,14 @@ pub(crate) mod record;
 pub(crate) mod vp;
 
 pub use error::UthError;
+pub(crate) use failure::{bounded, caught, die};
 pub use method::Method;
 pub use record::NAME_BYTES;
 
-use crate::os::boundary::{self, Departure};
 use crate::os::thread_end::{self, Room};
+use driver::driver;
 use record::{UthRecord, state};
 use std::ffi::c_void;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::*};
 use umcg_context::annotate::Flow;
 use umcg_context::local::Hold;
@@ -543,68 +545,6 @@ pub unsafe fn inspect(uth: Uth, f: &mut dyn FnMut()) -> Result<(), UthError> {
     // SAFETY: passed on.
     unsafe { inspect::inspect((me.flow.get(), uth.0.flow.get()), uth.0.context.get(), f) };
     Ok(())
-}
-
-/// The first frame of a uth: runs its function, and ends it.
-unsafe extern "C" fn driver(record: *mut ()) -> ! {
-    // SAFETY: `start_driver` passed the record.
-    let record = unsafe { &*record.cast::<UthRecord>() };
-    // SAFETY: first thing on the new stack.
-    unsafe { Flow::arrive(record.flow.get()) };
-    if let Some(entry) = record.entry() {
-        let arg = record.arg.load(Relaxed);
-        caught(record, || bounded(record, || entry(arg)));
-    }
-    finish(record)
-}
-
-/// Calls `f`; an exception that would leave it ends the process with the name of the uth.
-pub(crate) fn bounded(record: &UthRecord, f: impl FnOnce()) {
-    boundary::call(f, |departure| match departure {
-        Departure::Exception => crate::say(format_args!(
-            "{}",
-            about(record, "was left by an exception of another language")
-        )),
-        Departure::Forced => die(record, &format!("was left by {}", boundary::FORCED)),
-    });
-}
-
-/// Calls `f`; a panic that would leave it ends the process with the name of the uth.
-pub(crate) fn caught(record: &UthRecord, f: impl FnOnce()) {
-    if catch_unwind(AssertUnwindSafe(f)).is_err() {
-        die(record, "panicked");
-    }
-}
-
-/// Ends the process with a message about a uth.
-pub(crate) fn die(record: &UthRecord, what: &str) -> ! {
-    crate::fatal(format_args!("{}", about(record, what)))
-}
-
-fn about(record: &UthRecord, what: &str) -> String {
-    let (name, len) = record.name();
-    let kind = record.kind();
-    match &name[..len] {
-        [] => format!("{kind} {:p} {what}", record as *const UthRecord),
-        name => format!("{kind} `{}` {what}", String::from_utf8_lossy(name)),
-    }
-}
-
-/// Ends the running uth: the processor's own flow continues.
-fn finish(record: &UthRecord) -> ! {
-    // SAFETY: set when the uth was switched to; descriptors are never freed.
-    let vp = unsafe { &*record.vp.load(Relaxed) };
-    if vp.native.state.load(Relaxed) != vp.ready.load(Relaxed) {
-        die(
-            record,
-            "returned, and its virtual processor's own flow was not saved, so nothing is left to \
-             run",
-        );
-    }
-    record.retire(state::FINISHED);
-    vp.current.store((&raw const vp.native).cast_mut(), Relaxed);
-    // SAFETY: the native flow is suspended on this processor, as its state says.
-    unsafe { dispatch::resume(record, &vp.native) }
 }
 
 /// Called when the calling thread ends.
