@@ -77,10 +77,12 @@ pub(crate) fn known() -> usize {
 /// Whether the flow is in a runtime, or may be. The frames that count lie in `stack`.
 /// Async-signal-safe, once [`prepare`] has been called.
 pub(crate) fn is_in_runtime(frame: &Frame, stack: Range<usize>) -> bool {
+    Ranges::get().is_runtime(frame.program_counter()) || is_called_by_runtime(frame, stack)
+}
+
+/// The same for the callers of the innermost function.
+fn is_called_by_runtime(frame: &Frame, stack: Range<usize>) -> bool {
     let ranges = Ranges::get();
-    if ranges.is_runtime(frame.program_counter()) {
-        return true;
-    }
     let Some((suspect, end)) = suspect(
         ranges,
         frame.stack_pointer(),
@@ -101,24 +103,26 @@ pub(crate) fn is_in_runtime(frame: &Frame, stack: Range<usize>) -> bool {
     .stops()
 }
 
-/// Whether the flow may be in the midst of a function of a runtime's that keeps a lock. If it is in
-/// code of a runtime's: unless the word at the stack pointer says that other code has called the
-/// function, which has no frame yet, as those that copy memory.
+/// Whether the flow may keep a lock of a runtime's. As [`is_in_runtime`], but the innermost
+/// function may be a runtime's if it has no frame, as those that copy memory: such a function takes
+/// no lock.
 pub(crate) fn may_keep_lock(frame: &Frame, stack: Range<usize>) -> bool {
-    const PAGE: usize = 4096;
-    let ranges = Ranges::get();
-    if !ranges.is_runtime(frame.program_counter()) {
-        return is_in_runtime(frame, stack);
-    }
-    let low = frame.stack_pointer();
-    let caller = stack.contains(&low).then(|| {
-        // SAFETY: a word of the flow's stack.
-        unsafe { std::ptr::with_exposed_provenance::<usize>(low).read_unaligned() }
+    let is_in_function = Ranges::get().is_runtime(frame.program_counter()) && has_frame(frame);
+    is_in_function || is_called_by_runtime(frame, stack)
+}
+
+/// Whether the innermost function keeps more on the stack than its return address, or may do so.
+fn has_frame(frame: &Frame) -> bool {
+    let (mut is_innermost, mut has_frame) = (false, true);
+    let is_whole = each(&mut |StackFrame { pc, stack_pointer }| {
+        if is_innermost {
+            has_frame = stack_pointer > frame.stack_pointer() + size_of::<usize>();
+            return ControlFlow::Break(());
+        }
+        is_innermost = pc == frame.program_counter();
+        ControlFlow::Continue(())
     });
-    let is_code = |at: &usize| *at >= PAGE && !stack.contains(at);
-    caller
-        .filter(is_code)
-        .is_none_or(|caller| ranges.is_runtime(caller))
+    !is_whole || has_frame
 }
 
 /// As [`is_in_runtime`] for the calling flow: whether a runtime has called the code that calls
