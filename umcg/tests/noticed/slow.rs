@@ -3,7 +3,7 @@
 use super::runtime;
 use std::io::{Read, Write};
 use std::ptr::{null_mut, with_exposed_provenance_mut};
-use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 
 /// A page whose first access waits until it is [`fill`](SlowPage::fill)ed.
 struct SlowPage {
@@ -107,6 +107,41 @@ fn a_page_fault_keeps_the_worker_and_not_its_server() {
         });
         assert!(is_read.into_inner());
     }
+}
+
+/// The C library may keep a lock while it calls the program.
+#[test]
+fn a_page_fault_beneath_the_c_library_keeps_the_server() {
+    static PAGE_AT: AtomicUsize = AtomicUsize::new(0);
+    extern "C" fn compare(_: *const libc::c_void, _: *const libc::c_void) -> i32 {
+        let (at, fault) = (PAGE_AT.load(Relaxed), -1);
+        i32::from(SlowPage { fault, at }.copy())
+    }
+    let Some(page) = SlowPage::new() else {
+        eprintln!("userfaultfd is not allowed here: not tested");
+        return;
+    };
+    PAGE_AT.store(page.at, Relaxed);
+    let is_read = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            std::thread::sleep(std::time::Duration::from_millis(200));
+            page.fill(1);
+        });
+        runtime().run(|| {
+            umcg::scope(|scope| {
+                scope.spawn(|| {
+                    let mut words = [1u64, 2];
+                    let at = words.as_mut_ptr().cast();
+                    // SAFETY: two words, and a function that compares any.
+                    unsafe { libc::qsort(at, 2, size_of::<u64>(), Some(compare)) };
+                    is_read.store(true, Release);
+                });
+                umcg::yield_now();
+                assert!(is_read.load(Acquire), "taken off beneath qsort");
+            });
+        });
+    });
 }
 
 #[test]
