@@ -63,8 +63,7 @@ fn wait_until(end: &libc::timespec) -> bool {
             libc::FUTEX_BITSET_MATCH_ANY,
         )
     };
-    // SAFETY: the caller's own.
-    result == 0 || unsafe { libc::__errno_location().read() } != libc::ETIMEDOUT
+    result == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ETIMEDOUT)
 }
 
 extern "C" fn ask(_argument: *mut c_void) -> *mut c_void {

@@ -2,8 +2,8 @@
 //! once, the guest saves the way home. Otherwise they are made at home, as they are.
 //!
 //! - A try takes nothing that the call would not take, and its result is the call's.
-//! - A write that was done in part goes on at home with the rest (`Stage::Rest`). So does a read of a
-//!   file on a disk, of which a part was in memory.
+//! - A write that was done in part goes on at home with the rest (`Stage::Rest`). So does a read of
+//!   a file on a disk, of which a part was in memory.
 //! - EPIPE comes with a signal for the kernel thread that makes the call. So the signal is left out
 //!   or taken back, and the call made again at home.
 
