@@ -116,6 +116,7 @@ pair "preemption at every moment, optimised" UMCG_NO_MEMBARRIER=1 --release
 
 say "all bugs that are planted for the models"
 ci/models.sh 1500 all
+ci/intercept.sh all
 
 say "a million idle workers"
 UMCG_MEMORY_WORKERS=1000000 timeout 600 cargo test --quiet --release --package umcg --test memory \
