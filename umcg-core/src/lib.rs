@@ -17,6 +17,7 @@ pub use crate::base::call::call;
 pub use crate::umcg::guest::{FAULTS, GuestHead};
 pub use crate::umcg::reach;
 pub use base::granted::{Granted, granted};
+pub use base::scarce::{SpareList, try_box};
 pub use base::uncancelled::Uncancelled;
 pub use os::fatal::{fatal, say};
 pub use os::sanitizer::is_sanitized;

@@ -1,10 +1,12 @@
-//! The parts of the mechanism: links and tables of descriptors, deadlines, locks and futexes, and
-//! where descriptors lie. Knows nothing of threads' roles, and uses no module but its own.
+//! The parts of the mechanism: links and tables of descriptors, deadlines, locks and futexes, where
+//! descriptors lie, and memory that may be refused. Knows nothing of threads' roles, and uses no
+//! module but its own.
 
 pub(crate) mod call;
 pub(crate) mod granted;
 pub(crate) mod link;
 pub(crate) mod page_offset;
+pub(crate) mod scarce;
 pub(crate) mod sync;
 pub(crate) mod table;
 pub(crate) mod timer;

@@ -34,18 +34,27 @@ pub(crate) fn thread_worker() -> usize {
 /// # Panics
 /// When it does not fit there.
 pub(crate) fn leak_at<T>(offset: usize, value: T) -> &'static T {
-    assert!(offset % align_of::<T>() == 0 && offset + size_of::<T>() <= PAGE);
+    try_leak_at(offset, value).unwrap_or_else(|| handle_alloc_error(page()))
+}
+
+fn page() -> Layout {
     let Ok(layout) = Layout::from_size_align(PAGE, PAGE) else {
         unreachable!("a page is a valid layout")
     };
+    layout
+}
+
+/// The same; none if there is no memory.
+pub(crate) fn try_leak_at<T>(offset: usize, value: T) -> Option<&'static T> {
+    assert!(offset % align_of::<T>() == 0 && offset + size_of::<T>() <= PAGE);
     // SAFETY: the layout is not empty.
-    let page = unsafe { alloc(layout) };
+    let page = unsafe { alloc(page()) };
     if page.is_null() {
-        handle_alloc_error(layout);
+        return None;
     }
     let place = page.wrapping_add(offset).cast::<T>();
     // SAFETY: inside the page, aligned, and ours.
     unsafe { place.write(value) };
     // SAFETY: written just now, and never freed.
-    unsafe { &*place }
+    Some(unsafe { &*place })
 }

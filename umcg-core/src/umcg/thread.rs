@@ -21,6 +21,7 @@ use super::idle::{EventKind, state};
 use super::worker::{Carrier, Home, Inside, Worker};
 use super::{Owner, Role, WORKERS, adopted, preempt, role, set_role, tick};
 use crate::base::page_offset;
+use crate::base::scarce::SpareList;
 use crate::identity;
 use crate::identity::{credentials, rseq};
 use crate::os::sanitizer::{self, Sanitizer};
@@ -41,7 +42,7 @@ const HOME_STACK: usize = 32 << 10;
 const SIGSETXID: i32 = 33;
 
 /// Descriptors that are not in use.
-pub(crate) static SPARE: HoldLock<Vec<&'static Worker>> = HoldLock::new(Vec::new());
+pub(crate) static SPARE: HoldLock<SpareList<Worker>> = HoldLock::new(SpareList::new());
 
 /// Whether thread workers move to servers' kernel threads. `UMCG_NO_FSGSBASE` in the environment
 /// forbids it.
@@ -78,14 +79,14 @@ impl Reservation {
             ),
             _ => None,
         };
-        let spare = SPARE.lock().pop();
-        let worker = spare.unwrap_or_else(|| {
-            page_offset::leak_at(page_offset::thread_worker(), Worker::with_home())
-        });
-        Ok(Reservation {
-            worker: Some(worker),
+        let mut reserved = Reservation {
+            worker: None,
             stack,
-        })
+        };
+        let make = || page_offset::try_leak_at(page_offset::thread_worker(), Worker::with_home()?);
+        let worker = SPARE.lock().take_or(make);
+        reserved.worker = Some(worker.ok_or(Errno::NOMEM)?);
+        Ok(reserved)
     }
 }
 
@@ -95,7 +96,7 @@ impl Drop for Reservation {
             stack::release(stack);
         }
         if let Some(worker) = self.worker.take() {
-            SPARE.lock().push(worker);
+            SPARE.lock().give_back(worker);
         }
     }
 }
@@ -115,7 +116,7 @@ pub(crate) fn register(
     if worker.carrier() == Carrier::Staying && start_ticks(home, interval).is_err() {
         forget(worker);
         leave_home(home);
-        SPARE.lock().push(worker);
+        SPARE.lock().give_back(worker);
         return Err(Errno::NOMEM);
     }
     // BLOCKED until its WAKE is posted: a server that waits for it by its tid finds that event
@@ -176,7 +177,7 @@ pub(crate) fn prepare(
     worker.node.set_state(state::BLOCKED);
     if !WORKERS.set(tid, Some(worker)) {
         leave_home(home);
-        SPARE.lock().push(worker);
+        SPARE.lock().give_back(worker);
         return Err(Errno::NOMEM);
     }
     Ok(worker)
@@ -276,7 +277,7 @@ pub(crate) fn retire(worker: &'static Worker) {
     if let Some(home) = &worker.home {
         leave_home(home);
     }
-    SPARE.lock().push(worker);
+    SPARE.lock().give_back(worker);
 }
 
 /// Frees the resources of a worker whose home thread is gone. No tid names it.
@@ -284,7 +285,7 @@ pub(crate) fn give_back(worker: &'static Worker) {
     if let Some(home) = &worker.home {
         leave_home(home);
     }
-    SPARE.lock().push(worker);
+    SPARE.lock().give_back(worker);
 }
 
 /// The child of a fork by a worker has one plain thread: its storage belongs to its kernel thread
@@ -319,6 +320,6 @@ pub(crate) fn settle_exit(worker: &'static Worker) {
 pub(crate) fn release(worker: &'static Worker) {
     // ORDERING(users): AcqRel with itself. The last user sees that the other is done.
     if worker.users.fetch_sub(1, AcqRel) == 1 {
-        SPARE.lock().push(worker);
+        SPARE.lock().give_back(worker);
     }
 }

@@ -30,6 +30,7 @@ use super::idle::{EventKind, Lists, Node, state};
 use super::server::{Server, Switch};
 use super::{group, tick};
 use crate::base::link::Link;
+use crate::base::scarce::try_box;
 use crate::base::sync::{futex_wait, futex_wake};
 use crate::identity::credentials::Takeover;
 use crate::uth::record::UthRecord;
@@ -137,8 +138,8 @@ impl std::fmt::Debug for Worker {
 unsafe impl Sync for Worker {}
 
 impl Worker {
-    /// A descriptor for workers with home threads.
-    pub(crate) fn with_home() -> Self {
+    /// A descriptor for workers with home threads. None if there is no memory.
+    pub(crate) fn with_home() -> Option<Self> {
         let home = Home {
             context: UnsafeCell::new(Context::empty()),
             stack: UnsafeCell::new(None),
@@ -152,7 +153,7 @@ impl Worker {
             tick: tick::Tick::new(),
             adoption: Adoption::new(),
         };
-        Self {
+        Some(Self {
             node: Node::new(),
             context: UnsafeCell::new(Context::empty()),
             group: Link::none(),
@@ -168,9 +169,9 @@ impl Worker {
             go: AtomicU32::new(0),
             deadline: AtomicU64::new(0),
             users: AtomicU32::new(0),
-            home: Some(Box::new(home)),
+            home: Some(try_box(home)?),
             next_job: Link::none(),
-        }
+        })
     }
 
     /// Makes this the descriptor of a new worker. Uses atomics only: another thread may be reading

@@ -8,8 +8,8 @@ use super::stand::LeaveReason;
 use super::stats::CountKind;
 use super::{outsider, run, state};
 use crate::futex::kernel::{self, Outcome, Rest};
+use crate::rt;
 use crate::rt::wait::cut;
-use crate::rt::{self, Handle};
 use std::sync::atomic::Ordering::Relaxed;
 use umcg_core::reach::load;
 use umcg_intercept::Call;
@@ -50,7 +50,7 @@ pub(super) fn begin(guest: &'static Guest, call: &mut Call, which: User) -> Stag
     }
     // A guest that cannot be adopted waits as a thread, in the same table.
     if !run::adopt(guest) {
-        guest.wait_as(Handle::current().task());
+        guest.wait_as_thread();
     }
     guest.stand.note(LeaveReason::Word, call);
     call.notes[HANDLED] = guest.handled.load(Relaxed) as usize;

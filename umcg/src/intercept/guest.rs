@@ -22,7 +22,7 @@ use super::notes::Notes;
 use super::stand::Standing;
 use super::stats::Counts;
 use crate::rt::engine::guest;
-use crate::rt::task::Task;
+use crate::rt::task::{Task, thread as descriptor};
 use crate::rt::wait::cut;
 use std::mem::offset_of;
 use std::ptr::{from_ref, null_mut};
@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*
 use umcg_core::context::local::{self, Words};
 use umcg_core::context::lock::Lock;
 use umcg_core::raw::{self, Adopted};
-use umcg_core::{GuestHead, call};
+use umcg_core::{GuestHead, call, try_box};
 
 /// The state of a guest. The guest itself touches it, and its handlers of signals; before its first
 /// instruction, its maker.
@@ -64,6 +64,8 @@ pub(super) struct Guest {
     wakes: AtomicU32,
     /// The descriptor that it waits with as a thread, if it cannot be adopted; else null.
     thread: AtomicPtr<Task>,
+    /// For that. It is made with the state: a wait must not fail for want of memory.
+    own: Task,
     next: AtomicPtr<Guest>,
 }
 
@@ -73,8 +75,8 @@ static SPARE: Lock<AtomicPtr<Guest>> = Lock::new(AtomicPtr::new(null_mut()));
 static IS_ASIDE: AtomicBool = AtomicBool::new(false);
 
 impl Guest {
-    /// The state for a thread that is about to begin.
-    pub(super) fn make() -> &'static Guest {
+    /// The state for a thread that is about to begin. None if there is no memory for one.
+    pub(super) fn make() -> Option<&'static Guest> {
         let spare = {
             let first = SPARE.lock();
             let spare = first.load(Relaxed);
@@ -85,8 +87,9 @@ impl Guest {
             spare
         };
         // SAFETY: as above.
-        let guest = unsafe { spare.as_ref() }.unwrap_or_else(|| {
-            enlist(Box::leak(Box::new(Guest {
+        let guest = match unsafe { spare.as_ref() } {
+            Some(guest) => guest,
+            None => enlist(Box::leak(try_box(Guest {
                 head: GuestHead::default(),
                 is_closed: AtomicBool::new(false),
                 mask: AtomicU64::new(0),
@@ -103,19 +106,21 @@ impl Guest {
                 next_of_all: AtomicPtr::new(null_mut()),
                 wakes: AtomicU32::new(0),
                 thread: AtomicPtr::new(null_mut()),
+                own: Task::of_thread(),
                 next: AtomicPtr::new(null_mut()),
-            })))
-        });
+            })?)),
+        };
         guest.head.is_inside.store(false, Relaxed);
         guest.head.note_mask(0);
         guest.is_closed.store(false, Relaxed);
         guest.in_vfork.store(false, Relaxed);
         guest.tid.store(0, Relaxed);
         guest.thread.store(null_mut(), Relaxed);
+        descriptor::forget(&guest.own);
         guest.home.reset();
         guest.stand.reset();
         guest.serial.store(next_serial(), Relaxed);
-        guest
+        Some(guest)
     }
 
     /// Makes this the state of the calling thread.
@@ -248,8 +253,9 @@ impl Guest {
         wakes % TURN == 0
     }
 
-    /// The guest waits with this descriptor, as a thread.
-    pub(super) fn wait_as(&self, task: &'static Task) {
+    /// The guest, which is the caller, waits as a thread from here on.
+    pub(super) fn wait_as_thread(&'static self) {
+        let task = descriptor::begin_with(&self.own);
         self.thread.store(from_ref(task).cast_mut(), Relaxed);
     }
 

@@ -216,7 +216,10 @@ pub(super) fn make(guest: &'static Guest, call: &Call) -> Option<isize> {
         put_back(idle);
         return None;
     };
-    let child = Guest::make();
+    let Some(child) = Guest::make() else {
+        put_back(idle);
+        return None;
+    };
     child.home.begin(&guest.home, thread.storage);
     child.home.is_adopted.store(true, Relaxed);
     child.home.is_later.store(true, Relaxed);

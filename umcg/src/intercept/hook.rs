@@ -31,6 +31,7 @@ use std::ptr::from_ref;
 use std::sync::atomic::Ordering::Relaxed;
 use umcg_intercept::{Call, Next};
 
+const NO_MEMORY: isize = -(libc::ENOMEM as isize);
 const ENOSYS: isize = -(libc::ENOSYS as isize);
 
 /// # Safety
@@ -255,9 +256,10 @@ fn leave(guest: &'static Guest, call: &mut Call, stage: Stage) -> Option<Next> {
             keep(call, Stage::Mapped);
             Next::Again
         }
+        Stage::Tail if thread::before_tail(guest, call) => Next::Tail,
         Stage::Tail => {
-            thread::before_tail(guest, call);
-            Next::Tail
+            call.result = NO_MEMORY;
+            Next::Return
         }
         Stage::MaskInKernel => {
             signal::note_next_mask(guest, call.arguments);

@@ -112,7 +112,9 @@ pub unsafe fn begin(settings: Settings) -> Result<(), Error> {
     unsafe { install(config) }?;
     fork::by_interception();
     signal::take_over();
-    let first = Guest::make();
+    let Some(first) = Guest::make() else {
+        umcg_core::fatal(format_args!("no memory for the state of the first thread"))
+    };
     first.note_mask(signal::change(libc::SIG_BLOCK, 0));
     first.begin();
     Ok(())

@@ -123,14 +123,20 @@ fn end_away(guest: &'static Guest) {
     }
 }
 
-/// The guest is at home and open. The kernel makes its child next.
-pub(super) fn before_tail(guest: &'static Guest, call: &Call) {
-    let Some(clone) = Clone::of(call) else { return };
+/// The guest is at home and open. The kernel makes its child next. False if there is no memory for
+/// the child's state.
+pub(super) fn before_tail(guest: &'static Guest, call: &Call) -> bool {
+    let Some(clone) = Clone::of(call) else {
+        return true;
+    };
     if clone.flags & THREAD != 0 {
         if clone.flags & SETS_STORAGE != 0 {
             prepare();
+            let Some(child) = Guest::make() else {
+                return false;
+            };
             guest.counts.count(CountKind::Thread);
-            let (child, storage) = (Guest::make(), clone.storage as usize);
+            let storage = clone.storage as usize;
             let clears = clone.flags & libc::CLONE_CHILD_CLEARTID as u64 != 0;
             let word = if clears { clone.child_word as usize } else { 0 };
             homes::note_child(guest, child, storage, word);
@@ -140,6 +146,7 @@ pub(super) fn before_tail(guest: &'static Guest, call: &Call) {
     } else if clone.flags & SHARES_MEMORY != 0 {
         guest.begin_vfork();
     }
+    true
 }
 
 pub(super) fn before_fork() {

@@ -47,7 +47,10 @@ pub(crate) unsafe fn make<F, R>(
 where
     F: FnOnce() -> R,
 {
-    let task = heap::take();
+    let Some(task) = heap::take() else {
+        shared.spawned_outside.fetch_sub(1, Relaxed);
+        return Err(SpawnError::Thread);
+    };
     task.renew(shared.as_of(), IS_WORKER | IS_FULL | IS_THREAD);
     builder.set_hints(task);
     task.scope

@@ -22,7 +22,7 @@ use umcg_core::raw::{self, Adopted};
     allow(dead_code, reason = "for guests")
 )]
 pub(crate) unsafe fn adopt(shared: &RuntimeState) -> Option<&'static Task> {
-    let task = heap::take();
+    let task = heap::take()?;
     task.renew(shared.as_of(), IS_WORKER | IS_FULL | IS_THREAD);
     let id = (task as *const Task).addr() as u64;
     // SAFETY: passed on.

@@ -38,6 +38,20 @@ pub(crate) fn of_thread() -> &'static Task {
     })
 }
 
+/// Makes this the descriptor of the calling thread, if that has none yet. The caller takes it back
+/// once the thread has ended, and [`forget`]s what that left.
+#[inline(never)]
+#[cfg_attr(
+    not(all(feature = "intercept", target_arch = "x86_64")),
+    allow(dead_code, reason = "for guests")
+)]
+pub(crate) fn begin_with(task: &'static Task) -> &'static Task {
+    if OF_THREAD.get().is_none() {
+        OF_THREAD.set(Some(task));
+    }
+    OF_THREAD.get().unwrap_or(task)
+}
+
 thread_local! {
     static OF_THREAD: Cell<Option<&'static Task>> = const { Cell::new(None) };
     static END: ThreadExit = const { ThreadExit };
@@ -59,11 +73,16 @@ impl Drop for ThreadExit {
 fn end(task: &'static Task) {
     locals::clear(task);
     OF_THREAD.set(None);
+    forget(task);
+    SPARE.lock().push(task);
+}
+
+/// Makes the descriptor of a thread that has ended one for another thread.
+pub(crate) fn forget(task: &Task) {
     // A section that the thread has not ended ends here.
     task.depth.store(0, Relaxed);
     task.cancel.store(0, Relaxed);
     task.is_cut.store(false, Relaxed);
-    SPARE.lock().push(task);
 }
 
 /// For a descriptor that the destructors of thread-locals made after the first one was given back.
