@@ -94,7 +94,8 @@ pair() {
 rm -rf "$copy"
 mkdir -p "$copy"
 ci/planted.py list "$bugs" > "$list"
-tar -c --exclude=./target --exclude=./.git --exclude="$base" . | tar -x -C "$copy"
+# As new files: what an earlier run has built may have a bug in it.
+tar -c --exclude=./target --exclude=./.git --exclude="$base" . | tar -x -m -C "$copy"
 planted
 
 pair "optimised" UMCG_NO_FSGSBASE=1 --release
