@@ -109,9 +109,16 @@ impl Server {
     /// The worker of this turn sleeps in the kernel, and keeps the server: takes it off with BLOCK,
     /// if it is in its own code. What it sleeps in begins anew, in a blocking scope; a system call
     /// must be one that can be restarted. A handler of SIGTRAP calls [`on_trap`](super::on_trap).
-    /// May wait for a helper to be made. One thread calls this.
+    /// May wait for a helper to be made. One thread calls this, after
+    /// [`settle_stuck`](Self::settle_stuck).
     pub fn release_stuck(self, turn: u64) {
         stuck::ask(self.0, turn);
+    }
+
+    /// Gives back what [`release_stuck`](Self::release_stuck) has reserved, if the turn was over
+    /// before the worker could be taken off. The same thread calls this.
+    pub fn settle_stuck(self) {
+        stuck::settle(self.0);
     }
 
     /// How many times a worker has begun to run here.

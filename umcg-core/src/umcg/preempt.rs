@@ -319,7 +319,7 @@ fn stack_of(worker: &Worker) -> Range<usize> {
 }
 
 /// The tick of the kernel thread that a running worker is on.
-fn tick_of(worker: &'static Worker, server: &'static Server) -> &'static Tick {
+pub(super) fn tick_of(worker: &'static Worker, server: &'static Server) -> &'static Tick {
     match &worker.home {
         Some(home) if worker.carrier() == Carrier::Staying => &home.tick,
         _ => &server.tick,
@@ -328,7 +328,7 @@ fn tick_of(worker: &'static Worker, server: &'static Server) -> &'static Tick {
 
 /// The tick of the kernel thread that carries the flow running on a server now, as other threads
 /// see it.
-pub(super) fn tick_now(server: &'static Server) -> &'static Tick {
+fn tick_now(server: &'static Server) -> &'static Tick {
     server
         .current
         .see()

@@ -47,18 +47,29 @@ fn give_back(tick: &Tick) {
 /// by one thread at a time.
 pub(crate) fn ask(server: &'static Server, turn: u64) {
     STUCK.get_or_init(|| &TakeOff);
-    let tick = preempt::tick_now(server);
-    if preempt::install_handler().is_ok() && prepare(server, tick) {
+    let Some(worker) = server.current.see() else {
+        return;
+    };
+    let tick = preempt::tick_of(worker, server);
+    if preempt::install_handler().is_ok() && prepare(worker, tick) {
         tick.stuck.turn.store(turn, Relaxed);
         preempt::signal_thread(tick.tid.load(Relaxed));
     }
 }
 
+/// Gives back the helper of a request whose turn was over before the signal came. Called by the
+/// thread that [`ask`]s, before it asks again.
+pub(crate) fn settle(server: &'static Server) {
+    // Those that need a helper run on the server's own kernel thread.
+    let tick = &server.tick;
+    let turn = server.turns.load(Relaxed);
+    if tick.stuck.is_over(turn, server.current.see().is_some()) {
+        give_back(tick);
+    }
+}
+
 /// Reserves what the worker needs to be taken off. False if that is impossible.
-fn prepare(server: &'static Server, tick: &Tick) -> bool {
-    let Some(worker) = server.current.see() else {
-        return false;
-    };
+fn prepare(worker: &Worker, tick: &Tick) -> bool {
     match worker.carrier() {
         Carrier::Moving | Carrier::Staying => true,
         Carrier::Owning => {

@@ -33,7 +33,7 @@ static TICKS: HoldLock<Link<Tick>> = HoldLock::new(Link::none());
 pub(super) struct StuckRequest {
     /// The turn in which the worker is stuck; `u64::MAX` for no request.
     pub(super) turn: AtomicU64,
-    /// A helper is reserved.
+    /// A helper is reserved for that worker. The party that clears this has it.
     pub(super) has_helper: AtomicBool,
 }
 
@@ -51,6 +51,13 @@ impl StuckRequest {
             self.turn.store(u64::MAX, Relaxed);
             true
         }
+    }
+
+    /// Whether the handler will take the request no more, as its turn is over: now it is this one,
+    /// in which a worker `runs` or not. False while the handler carries the request out.
+    pub(super) fn is_over(&self, turn: u64, runs: bool) -> bool {
+        let asked = self.turn.load(Relaxed);
+        asked != u64::MAX && (asked != turn || !runs)
     }
 }
 
@@ -335,4 +342,21 @@ fn last_error() -> Errno {
 pub(super) fn errno_place() -> *mut c_int {
     // SAFETY: no precondition.
     unsafe { libc::__errno_location() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_over_with_its_turn() {
+        let request = StuckRequest::new();
+        assert!(!request.is_over(0, false));
+        request.turn.store(7, Relaxed);
+        assert!(!request.is_over(7, true));
+        assert!(request.is_over(7, false) && request.is_over(8, true));
+        // The handler has it.
+        assert!(!request.take(8) && request.take(7) && !request.take(7));
+        assert!(!request.is_over(7, true) && !request.is_over(8, false));
+    }
 }

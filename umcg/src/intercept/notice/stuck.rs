@@ -37,6 +37,7 @@ pub(super) fn watch() {
 
 /// Looks at a server. Whether it runs a worker.
 fn look(server: raw::Server, seen: &mut Vec<Seen>) -> bool {
+    server.settle_stuck();
     let runs = server.current().is_some();
     let turn = server.turns();
     let place = server.into_ptr();
