@@ -139,6 +139,40 @@ static void *shields(void *arg)
     return arg;
 }
 
+/* A worker that is asked to end when a part was sent learns how much, and is asked all the same. */
+static void *sends_a_part(void *arg)
+{
+    struct call *call = (struct call *)arg;
+    int numbers[5] = {0, 1, 2, 3, 4};
+
+    add(&call->begun);
+    CHECK("two were sent", umcg_tube_send_many(call->tube, numbers, 5, UMCG_NO_TIMEOUT) == 2);
+    CHECK("to end all the same", umcg_cancelled() == 1);
+    FAILS("none of the rest", ECANCELED,
+          umcg_tube_send_many(call->tube, numbers + 2, 3, UMCG_NO_TIMEOUT));
+    return arg;
+}
+
+static void *parts(void *arg)
+{
+    for (int round = 0; round < 20; round++) {
+        struct call call = {newtube(sizeof(int), 2), NULL, 0, 0, 0};
+        umcg_worker_t *worker = spawn(sends_a_part, &call);
+        int number = -1;
+
+        await(&call.begun, 1);
+        while (round % 2 && umcg_tube_length(call.tube) != 2)
+            umcg_yield();
+        CHECK("abort", umcg_abort(worker) == 0);
+        joined(worker);
+        for (int at = 0; at < 2; at++)
+            CHECK("what was sent", umcg_tube_recv(call.tube, &number) == 0 && number == at);
+        FAILS("and no more", EAGAIN, nbtrecv(call.tube, &number));
+        freetube(call.tube);
+    }
+    return arg;
+}
+
 /* ---- Freed by the receiver of the last message ---- */
 
 struct request {
@@ -210,6 +244,7 @@ int main(void)
     check_start(60);
     in_runtime(aborted, NULL);
     in_runtime(shields, NULL);
+    in_runtime(parts, NULL);
     in_runtime(replies, NULL);
     return check_done();
 }
