@@ -216,6 +216,9 @@ impl Reader {
         }
         let run = open.take().context("an end without a begin")?;
         let run = &mut self.trace.runs[run];
+        if time < run.begin {
+            bail!("an end before its begin");
+        }
         run.end = time;
         if let Some(annotation) = bytes(event, 4) {
             let id = number(&fields(annotation)?, 17);
@@ -241,5 +244,49 @@ mod tests {
         ] {
             assert!(read(wrong).is_err(), "{wrong:?}");
         }
+    }
+
+    fn put(to: &mut Vec<u8>, mut value: u64) {
+        while value >= 0x80 {
+            to.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        to.push(value as u8);
+    }
+
+    /// A message of these fields: numbers, and other messages.
+    fn message(numbers: &[(u64, u64)], messages: &[(u64, Vec<u8>)]) -> Vec<u8> {
+        let mut all = Vec::new();
+        for (field, value) in numbers {
+            put(&mut all, field << 3);
+            put(&mut all, *value);
+        }
+        for (field, bytes) in messages {
+            put(&mut all, field << 3 | 2);
+            put(&mut all, bytes.len() as u64);
+            all.extend(bytes);
+        }
+        all
+    }
+
+    /// A trace of one run.
+    fn trace(begin: u64, end: u64) -> Vec<u8> {
+        let packet = |time, part| message(&[(10, 1), (8, time)], &[part]);
+        let name = message(&[(1, 7)], &[(2, b"thread".to_vec())]);
+        let packets = [
+            packet(0, (60, message(&[(1, 5)], &[(2, b"server".to_vec())]))),
+            packet(0, (12, message(&[], &[(2, name)]))),
+            packet(begin, (11, message(&[(9, 1), (11, 5), (10, 7)], &[]))),
+            packet(end, (11, message(&[(9, 2), (11, 5)], &[]))),
+        ];
+        message(&[], &packets.map(|packet| (1, packet)))
+    }
+
+    #[test]
+    fn a_run_does_not_end_before_it_begins() {
+        let run = &read(&trace(300, 300)).unwrap().runs[0];
+        assert_eq!((run.begin, run.end), (300, 300));
+        let error = read(&trace(300, 299)).unwrap_err().to_string();
+        assert_eq!(error, "an end before its begin");
     }
 }
