@@ -56,8 +56,10 @@ fn syscall_user_dispatch() -> Finding {
     tried(
         "syscall user dispatch",
         result,
-        "nothing yet: blocking calls are announced by the program (umcg_blocking_begin)",
-        "nothing is lost: blocking calls are announced by the program (umcg_blocking_begin)",
+        "nothing yet: calls are intercepted where the C library makes them (umcg_notice_blocking, \
+         umcg run)",
+        "nothing is lost: calls are intercepted where the C library makes them \
+         (umcg_notice_blocking, umcg run)",
     )
 }
 
@@ -111,7 +113,7 @@ fn perf_events() -> Finding {
         "perf_event_open",
         state,
         format!("{found} (paranoid level {level})"),
-        "nothing yet: that a worker blocked unannounced goes unnoticed",
+        "nothing yet: a worker that blocks unannounced is looked for in /proc",
     )
 }
 
