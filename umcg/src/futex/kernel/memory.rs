@@ -72,6 +72,10 @@ pub(super) fn update(address: usize, change: impl Fn(u32) -> u32) -> Option<u32>
     if tried == Err(Errno::FAULT) {
         return None;
     }
+    // Not guarded: if another thread takes the page away now, the process ends by SIGSEGV. The
+    // kernel would say EFAULT. A program that takes away a word while it uses it has no right
+    // result in either way, and glibc has not used this operation since 2.25. A guarded
+    // compare-and-swap would be several instructions that may fault on most architectures.
     // ORDERING(foreign.1): SeqCst, pairs with foreign.1, and with the program's own operations on
     // its word: the kernel's is a full barrier.
     word.fetch_update(SeqCst, SeqCst, |value| Some(change(value)))
