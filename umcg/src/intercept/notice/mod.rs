@@ -77,8 +77,9 @@ use umcg_intercept::{Config, Error, Object, install, on_trap, stand_aside};
 ///
 /// # Errors
 /// [`Error`]: the environment forbids it, this is not x86-64, the program has a sanitizer or runs
-/// under Valgrind or `umcg run`, or it cannot be looked at. Nothing has changed, and blocking calls
-/// keep their servers as before.
+/// under Valgrind or `umcg run`, or it cannot be looked at. No call is led elsewhere, and blocking
+/// calls keep their servers as before. A thread that sleeps, and a handler of SIGTRAP that passes
+/// the signal on, may be left behind.
 pub fn notice_blocking() -> Result<(), Error> {
     static DONE: OnceLock<Result<(), Error>> = OnceLock::new();
     // A worker that was taken off its server in the midst of this would keep the others waiting.
