@@ -275,7 +275,7 @@ fn server_switch(server: &'static Server, args: Args) -> CtlResult {
         return Err(Errno::INVAL);
     }
     args.no_timeout()?;
-    if !worker.node.claim(args.next_tid as u32, worker.lists()) {
+    if !worker.lists().claim(&worker.node, args.next_tid as u32) {
         return Err(Errno::INVAL);
     }
     // SAFETY: the caller is the server's own flow, by its role, and has just claimed the worker.
@@ -303,7 +303,7 @@ fn worker_switch(inside: Inside, server: &'static Server, args: Args) -> CtlResu
     }
     args.no_events()?;
     let hold = Hold::begin();
-    let claimed = next.node.claim(args.next_tid as u32, next.lists());
+    let claimed = next.lists().claim(&next.node, args.next_tid as u32);
     drop(hold);
     if !claimed {
         return Err(Errno::INVAL);

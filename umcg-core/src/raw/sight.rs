@@ -29,7 +29,7 @@ pub struct WorkerLayout {
 pub const WORKER_LAYOUT: WorkerLayout = WorkerLayout {
     context: offset_of!(worker::Worker, context),
     // The low half of a little-endian word, first in the node, which is first in the worker.
-    state: offset_of!(worker::Worker, node) + crate::umcg::idle::STATE_OFFSET,
+    state: offset_of!(worker::Worker, node) + crate::umcg::idle::Node::STATE_OFFSET,
     state_at_home: crate::umcg::idle::state::BLOCKED,
     thread_pointer: offset_of!(worker::Worker, tp),
 };

@@ -31,7 +31,7 @@
 //!    idle server is woken. The home thread sleeps on `go`.
 //! 3. A server in `WAIT` collects the event: the worker is RUNNABLE, or HELD where the event
 //!    becomes a `Ready`. The program decides to run it.
-//! 4. The server wins the right (`Node::claim` by tid, or `Lists::take` by token: RUNNING), sets
+//! 4. The server wins the right (`Lists::claim` by tid, or `Lists::take` by token: RUNNING), sets
 //!    the worker's thread pointer, and switches to its context (`Server::run`). `register` returns
 //!    in the worker, now on the server's kernel thread.
 //! 5. The worker waits. `Worker::leave` writes WAIT into the server's mail, sets the server's

@@ -104,8 +104,8 @@ pub(crate) fn wait(
 pub(crate) fn wait_for(server: &'static Server, worker: &'static Worker, tid: u32) -> bool {
     server.tick.take_interrupted();
     worker
-        .lists()
-        .wait_unblocked(&worker.node, tid, &|| server.tick.take_interrupted())
+        .node
+        .wait_unblocked(tid, &|| server.tick.take_interrupted())
 }
 
 /// The calling worker, which `server` runs, gives the processor back. Returns false when its

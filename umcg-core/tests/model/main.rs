@@ -31,7 +31,7 @@ mod helper {
     pub(crate) mod pool;
 }
 mod helpers;
-#[path = "../../src/umcg/idle.rs"]
+#[path = "../../src/umcg/idle/mod.rs"]
 mod idle;
 mod kernel;
 #[path = "../../src/base/link.rs"]

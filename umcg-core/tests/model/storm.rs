@@ -130,7 +130,7 @@ impl World {
                 self.lists.take(node);
                 true
             }
-            Hand::Open => node.claim(at as u32 + 1, self.lists),
+            Hand::Open => self.lists.claim(node, at as u32 + 1),
         }
     }
 

@@ -95,12 +95,12 @@ fn timeout_follows_wait() {
         assert_eq!(events, [(1, EventKind::Wait), (1, EventKind::Timeout)]);
         poster.join().unwrap();
         clock.join().unwrap();
-        assert!(waiter.claim(1, lists) && waiter.take_timed_out());
+        assert!(lists.claim(waiter, 1) && waiter.take_timed_out());
     });
 }
 
 fn claims(lists: &'static Lists, worker: &'static Node) -> thread::JoinHandle<u32> {
-    thread::spawn(move || u32::from(worker.claim(1, lists)))
+    thread::spawn(move || u32::from(lists.claim(worker, 1)))
 }
 
 /// Of the servers that claim a worker by tid, one gets it.
@@ -150,7 +150,7 @@ fn a_claim_or_a_timeout() {
         assert!(claimed + timeouts >= 1);
         assert_eq!(worker.take_timed_out(), timeouts == 1);
         if timeouts == 1 {
-            assert_eq!(worker.claim(1, lists), claimed == 0);
+            assert_eq!(lists.claim(worker, 1), claimed == 0);
         }
     });
 }
@@ -190,15 +190,15 @@ fn waiting_for_a_blocked_worker_ends() {
     check(|| {
         let lists = lists();
         let worker = node(1, state::BLOCKED);
-        let watchers = [0, 1]
-            .map(|_| thread::spawn(move || assert!(lists.wait_unblocked(worker, 1, &|| false))));
+        let watchers =
+            [0, 1].map(|_| thread::spawn(move || assert!(worker.wait_unblocked(1, &|| false))));
         lists.post(worker, EventKind::Wake, None);
         let server = seat();
         assert_eq!(
             next_event(lists, server, None, Hand::Open).1,
             [(1, EventKind::Wake)]
         );
-        assert!(worker.claim(1, lists));
+        assert!(lists.claim(worker, 1));
         worker.set_state(state::BLOCKED);
         // A watcher that comes only now waits for the end of the second blocking.
         let home = thread::spawn(move || lists.post(worker, EventKind::Wake, None));

@@ -1,24 +1,9 @@
 //! The idle lists: workers with an event that is not collected yet, and servers that wait for one.
 //!
-//! # States of a worker
-//!
-//! ```text
-//!                 post                 collect              claim / take
-//!   RUNNING ----------------> QUEUED ------------> RUNNABLE ------------> RUNNING
-//!      |  \                      ^                 or HELD
-//!      |   \ its server learns WAIT or PREEMPT directly -----^
-//!      |    \ BLOCK: goes home   | post(WAKE)
-//!      |     `----> BLOCKED -----'
-//!      `-> GONE by EXIT
-//! ```
-//!
-//! - `RUNNABLE`: any server may claim it by its tid. One compare-and-swap decides between servers
-//!   ([`Node::claim`]).
-//! - `HELD`: a token for it exists, or a server runs it by its token (the safe Rust form). Only the
-//!   token's owner may run it. So running it takes no locked operation ([`Lists::take`]), and the
-//!   state need not change when it runs and waits.
-//! - `RUNNABLE_TIMED`, `HELD_TIMED`: the same with an armed timer, or with an uncollected TIMEOUT.
-//!   Both are left only under the lock.
+//! | module | holds |
+//! |---|---|
+//! | `node` | a worker's state, events and place in the lists |
+//! | `seat` | the seats of idle servers |
 //!
 //! # Invariants
 //!
@@ -27,10 +12,9 @@
 //! - I2: an event is posted after the worker's context was saved, by the flow that runs next on
 //!   that kernel thread. So a server that sees the event, or the state that collecting it sets, may
 //!   resume the worker.
-//! - I3: a seat is in the list of idle servers exactly while its word is `SEATED`. The thread that
-//!   takes it out writes the word, under the lock, and then wakes the server. A server checks the
-//!   queue under the lock before it sits down. So an event never waits while a server sleeps that
-//!   sat down after the event came. And each post wakes one server, if one sits.
+//! - I3: which seats are in the list of idle servers: see [`seat`]. A server checks the queue
+//!   under the lock before it sits down. So an event never waits while a server sleeps that sat
+//!   down after the event came. And each post wakes one server, if one sits.
 //! - I4: while a server is idle, one idle server sleeps no longer than to the earliest deadline.
 //!   And while a server is idle, the queue is empty or one server has been called. A thread that
 //!   may have broken either calls the first server in the list ([`Lists::call_if_needed`]).
@@ -44,49 +28,21 @@
 //! lock keeps the order of events total, as the interface promises, and makes WAIT followed by
 //! TIMEOUT one decision.
 //!
-//! Modelled in `umcg-core/tests/model` (shuttle), which compiles this very file.
+//! Modelled in `umcg-core/tests/model` (shuttle), which compiles these very files.
 
 use crate::base::link::Link;
-use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Guard, Lock, futex_wait, futex_wake};
-use crate::base::timer::{Heap, HeapTimer, Timed};
+use crate::base::sync::{AtomicU64, AtomicUsize, Guard, Lock};
+use crate::base::timer::Heap;
 use rustix::io::Errno;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::*};
+use seat::{CALLED, Seats, WOKEN, wake};
+use std::sync::atomic::Ordering::*;
 
-/// A worker's state: the low half of its state word. The high half is its tid.
-pub(crate) mod state {
-    pub(crate) const GONE: u32 = 0;
-    pub(crate) const QUEUED: u32 = 1;
-    pub(crate) const RUNNABLE: u32 = 2;
-    pub(crate) const RUNNABLE_TIMED: u32 = 3;
-    pub(crate) const HELD: u32 = 4;
-    pub(crate) const HELD_TIMED: u32 = 5;
-    pub(crate) const RUNNING: u32 = 6;
-    pub(crate) const BLOCKED: u32 = 7;
-}
+mod node;
+mod seat;
 
-/// Kinds of events, by their numbers in the interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum EventKind {
-    /// It blocked in the kernel.
-    Block = 1,
-    /// It can continue after having blocked, or has just registered.
-    Wake = 2,
-    /// It gave the processor back, or switched to another worker.
-    Wait = 3,
-    /// It unregistered or ended.
-    Exit = 4,
-    /// Its deadline passed.
-    Timeout = 5,
-    /// It ran for too long.
-    Preempt = 6,
-}
-
-impl EventKind {
-    const fn bit(self) -> u8 {
-        1 << self as u8
-    }
-}
+pub use node::EventKind;
+pub(crate) use node::{Hand, Node, state};
+pub(crate) use seat::IdleSeat;
 
 /// The order in which the events of one worker are handed over.
 const IN_ORDER: [EventKind; 4] = [
@@ -95,191 +51,6 @@ const IN_ORDER: [EventKind; 4] = [
     EventKind::Timeout,
     EventKind::Exit,
 ];
-
-/// The form of collecting: whether the worker may then be claimed by tid, or is held by a token.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Hand {
-    /// By tid, as `umcg_ctl` does.
-    Open,
-    /// By token.
-    Held,
-}
-
-impl Hand {
-    /// With less room, no worker is taken out of the queue.
-    const fn least_room(self) -> usize {
-        match self {
-            Hand::Open => 2,
-            // Its two events may come separately.
-            Hand::Held => 1,
-        }
-    }
-
-    const fn state(self, timed: bool) -> u32 {
-        match (self, timed) {
-            (Hand::Open, false) => state::RUNNABLE,
-            (Hand::Open, true) => state::RUNNABLE_TIMED,
-            (Hand::Held, false) => state::HELD,
-            (Hand::Held, true) => state::HELD_TIMED,
-        }
-    }
-}
-
-/// A worker's place in the lists. First field of the worker, so that one pointer names both.
-pub(crate) struct Node {
-    state: AtomicU64,
-    /// The high half of `state` repeats it. Reading it here keeps a store to `state` from waiting
-    /// for the one before.
-    tid: AtomicU32,
-    id: AtomicU64,
-    /// Under the lock: the events not yet collected, a bit a kind.
-    events: AtomicU8,
-    /// Under the lock: the timer is in the heap.
-    armed: AtomicBool,
-    /// Under the lock, read by the worker once it runs: the deadline passed before it was switched
-    /// to.
-    timed_out: AtomicBool,
-    /// How often it has stopped being BLOCKED. Servers that wait for that sleep on it.
-    unblocked: AtomicU32,
-    /// How many servers sleep on `unblocked`.
-    watchers: AtomicU32,
-    next: Link<Node>,
-    before: Link<Node>,
-    timer: HeapTimer<Node>,
-}
-
-impl Timed for Node {
-    fn timer(&self) -> &HeapTimer<Node> {
-        &self.timer
-    }
-}
-
-impl Node {
-    pub(crate) fn new() -> Self {
-        Self {
-            state: AtomicU64::new(0),
-            tid: AtomicU32::new(0),
-            id: AtomicU64::new(0),
-            events: AtomicU8::new(0),
-            armed: AtomicBool::new(false),
-            timed_out: AtomicBool::new(false),
-            unblocked: AtomicU32::new(0),
-            watchers: AtomicU32::new(0),
-            next: Link::none(),
-            before: Link::none(),
-            timer: HeapTimer::new(),
-        }
-    }
-
-    /// Makes this the node of a new worker, which is in no list.
-    pub(crate) fn reset(&self, tid: u32, id: u64, state: u32) {
-        self.id.store(id, Relaxed);
-        self.events.store(0, Relaxed);
-        self.armed.store(false, Relaxed);
-        self.timed_out.store(false, Relaxed);
-        self.tid.store(tid, Relaxed);
-        self.state.store(word(tid, state), Relaxed);
-    }
-
-    pub(crate) fn id(&self) -> u64 {
-        self.id.load(Relaxed)
-    }
-
-    #[inline]
-    pub(crate) fn tid(&self) -> u32 {
-        self.tid.load(Relaxed)
-    }
-
-    #[inline]
-    pub(crate) fn state(&self) -> u32 {
-        self.state.load(Relaxed) as u32
-    }
-
-    /// Only the party that has the right to the worker may call this: the one that runs it or holds
-    /// it, or the lock's holder for a queued one.
-    #[inline]
-    pub(crate) fn set_state(&self, to: u32) {
-        // ORDERING(worker.1): Release, pairs with worker.2. A claimer sees all that the worker did,
-        // its context included.
-        self.state.store(word(self.tid(), to), Release);
-    }
-
-    /// Counts it. Returns true when a server waits for that.
-    fn stop_being_blocked(&self) -> bool {
-        // ORDERING(unblocked.1): SeqCst, with unblocked.2.
-        self.unblocked.fetch_add(1, SeqCst);
-        self.watchers.load(SeqCst) != 0
-    }
-
-    /// Whether the worker's deadline passed; forgets that. Called by the worker itself.
-    #[inline]
-    pub(crate) fn take_timed_out(&self) -> bool {
-        self.timed_out.load(Relaxed) && self.timed_out.swap(false, Relaxed)
-    }
-
-    /// Makes a RUNNABLE worker RUNNING, if it still is the worker of this tid. Of many servers, one
-    /// succeeds.
-    #[inline]
-    pub(crate) fn claim(&'static self, tid: u32, lists: &Lists) -> bool {
-        // ORDERING(worker.2): Acquire, pairs with worker.1.
-        let (from, to) = (word(tid, state::RUNNABLE), word(tid, state::RUNNING));
-        self.state
-            .compare_exchange(from, to, Acquire, Relaxed)
-            .is_ok()
-            || self.claim_timed(tid, lists)
-    }
-
-    #[cold]
-    fn claim_timed(&'static self, tid: u32, lists: &Lists) -> bool {
-        if self.state.load(Relaxed) != word(tid, state::RUNNABLE_TIMED) {
-            return false;
-        }
-        let inner = lists.lock();
-        lists.expire(&inner);
-        // If the deadline has passed, TIMEOUT comes first.
-        let claimed = self.state.load(Relaxed) == word(tid, state::RUNNABLE_TIMED);
-        if claimed {
-            lists.forget_deadline(&inner, self);
-            self.set_state(state::RUNNING);
-        }
-        let seat = lists.call_if_needed(&inner);
-        drop(inner);
-        wake(seat);
-        claimed
-    }
-}
-
-/// Where in a node its state is, for debuggers: in the low half of a word.
-pub(crate) const STATE_OFFSET: usize = std::mem::offset_of!(Node, state);
-
-const fn word(tid: u32, state: u32) -> u64 {
-    (tid as u64) << 32 | state as u64
-}
-
-/// A server's place in the list of idle servers.
-pub(crate) struct IdleSeat {
-    word: AtomicU32,
-    /// The time until which the server sleeps.
-    until: AtomicU64,
-    next: Link<IdleSeat>,
-}
-
-const SEATED: u32 = 0;
-const STANDING: u32 = 1;
-/// An event was posted, or a timer armed: look again.
-const CALLED: u32 = 2;
-/// The command WAKE.
-const WOKEN: u32 = 3;
-
-impl IdleSeat {
-    pub(crate) fn new() -> Self {
-        Self {
-            word: AtomicU32::new(STANDING),
-            until: AtomicU64::new(u64::MAX),
-            next: Link::none(),
-        }
-    }
-}
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -303,7 +74,7 @@ pub(crate) type Give<'a> = &'a mut dyn FnMut(&'static Node, EventKind) -> bool;
 struct Inner {
     first: Link<Node>,
     last: Link<Node>,
-    idle: Link<IdleSeat>,
+    idle: Seats,
     timers: Heap<Node>,
 }
 
@@ -326,7 +97,7 @@ impl Lists {
             inner: Lock::new(Inner {
                 first: Link::none(),
                 last: Link::none(),
-                idle: Link::none(),
+                idle: Seats::new(),
                 timers: Heap::new(),
             }),
             queued: AtomicUsize::new(0),
@@ -364,11 +135,11 @@ impl Lists {
         }
         // Under the lock: once the lock is free, the worker may run and block again.
         let watched = was_blocked && node.stop_being_blocked();
-        let seat = self.call_one(&inner, CALLED);
+        let seat = inner.idle.call_one(CALLED);
         drop(inner);
         wake(seat);
         if watched {
-            futex_wake(&node.unblocked, i32::MAX as u32);
+            node.wake_watchers();
         }
     }
 
@@ -400,12 +171,37 @@ impl Lists {
         wake(seat);
     }
 
+    /// Makes a RUNNABLE worker RUNNING, if it still is the worker of this tid. Of many servers, one
+    /// succeeds.
+    #[inline]
+    pub(crate) fn claim(&self, node: &'static Node, tid: u32) -> bool {
+        node.claim_runnable(tid) || self.claim_timed(node, tid)
+    }
+
+    #[cold]
+    fn claim_timed(&self, node: &'static Node, tid: u32) -> bool {
+        if !node.is(tid, state::RUNNABLE_TIMED) {
+            return false;
+        }
+        let inner = self.lock();
+        self.expire(&inner);
+        // If the deadline has passed, TIMEOUT comes first.
+        let claimed = node.is(tid, state::RUNNABLE_TIMED);
+        if claimed {
+            self.forget_deadline(&inner, node);
+            node.set_state(state::RUNNING);
+        }
+        let seat = self.call_if_needed(&inner);
+        drop(inner);
+        wake(seat);
+        claimed
+    }
+
     /// The worker that a token holds is about to run: removes the timer or TIMEOUT that its last
     /// wait left behind.
     #[inline]
     pub(crate) fn take(&self, node: &'static Node) {
-        // ORDERING(worker.2): another server may have collected TIMEOUT meanwhile.
-        if node.state.load(Acquire) as u32 != state::HELD {
+        if !node.is_held() {
             self.take_timed(node);
         }
     }
@@ -530,11 +326,11 @@ impl Lists {
             let until = deadline
                 .unwrap_or(u64::MAX)
                 .min(inner.timers.next_deadline());
-            sit_down(&inner, seat, until);
+            inner.idle.sit_down(seat, until);
             drop(inner);
-            let result = futex_wait(&seat.word, SEATED, until);
+            let result = seat.sleep(until);
             let inner = self.lock();
-            let word = stand_up(&inner, seat);
+            let word = inner.idle.stand_up(seat);
             if word == WOKEN {
                 self.collect_locked(&inner, hand, &mut room, give);
                 break (WaitOutcome::Woken, self.call_if_needed(&inner));
@@ -548,32 +344,9 @@ impl Lists {
 
     /// The command WAKE. Returns false when no server is idle.
     pub(crate) fn wake_server(&self) -> bool {
-        let seat = self.call_one(&self.lock(), WOKEN);
+        let seat = self.lock().idle.call_one(WOKEN);
         wake(seat);
         seat.is_some()
-    }
-
-    /// Waits until `node` is no longer BLOCKED. Returns false when a signal handler ran.
-    pub(crate) fn wait_unblocked(
-        &self,
-        node: &'static Node,
-        tid: u32,
-        spurious: &dyn Fn() -> bool,
-    ) -> bool {
-        // ORDERING(unblocked.2): SeqCst, with unblocked.1. Either we see the new count or state, or
-        // the poster sees us.
-        node.watchers.fetch_add(1, SeqCst);
-        let before = node.unblocked.load(SeqCst);
-        let mut interrupted = false;
-        while !interrupted
-            && node.unblocked.load(Acquire) == before
-            && node.state.load(SeqCst) == word(tid, state::BLOCKED)
-        {
-            interrupted =
-                futex_wait(&node.unblocked, before, u64::MAX) == Err(Errno::INTR) && !spurious();
-        }
-        node.watchers.fetch_sub(1, Relaxed);
-        !interrupted
     }
 
     /// Keeps the lists unchanged while the process forks. `forked` ends that. In the child it
@@ -590,7 +363,7 @@ impl Lists {
         if in_child {
             inner.first.set(None);
             inner.last.set(None);
-            inner.idle.set(None);
+            inner.idle.clear();
             inner.timers.clear();
             self.queued.store(0, Relaxed);
             self.next_deadline.store(u64::MAX, Relaxed);
@@ -675,53 +448,12 @@ impl Lists {
     /// Calls an idle server if there is an event for it, or a deadline for which none of them may
     /// be awake (I4).
     fn call_if_needed(&self, inner: &Guard<'_, Inner>) -> Option<&'static IdleSeat> {
-        let until = inner.idle.get()?.until.load(Relaxed);
+        let until = inner.idle.until()?;
         let needed = inner.first.get().is_some() || inner.timers.next_deadline() < until;
         if needed {
-            self.call_one(inner, CALLED)
+            inner.idle.call_one(CALLED)
         } else {
             None
         }
-    }
-
-    /// Takes an idle server out of the list and stores the reason in its word. The caller wakes it
-    /// once the lock is free.
-    fn call_one(&self, inner: &Guard<'_, Inner>, why: u32) -> Option<&'static IdleSeat> {
-        let seat = inner.idle.get()?;
-        inner.idle.set(seat.next.take());
-        // The lock orders this with the server's reading, which is under the lock too.
-        seat.word.store(why, Relaxed);
-        Some(seat)
-    }
-}
-
-/// Puts a server into the list of idle ones.
-fn sit_down(inner: &Inner, seat: &'static IdleSeat, until: u64) {
-    seat.word.store(SEATED, Relaxed);
-    seat.until.store(until, Relaxed);
-    seat.next.set(inner.idle.get());
-    inner.idle.set(Some(seat));
-}
-
-/// Takes a seat out of the list if it is still there. Returns its word.
-fn stand_up(inner: &Inner, seat: &'static IdleSeat) -> u32 {
-    let word = seat.word.load(Relaxed);
-    if word == SEATED {
-        let mut at = &inner.idle;
-        while let Some(other) = at.get() {
-            if std::ptr::eq(other, seat) {
-                at.set(seat.next.get());
-                break;
-            }
-            at = &other.next;
-        }
-    }
-    seat.word.store(STANDING, Relaxed);
-    word
-}
-
-fn wake(seat: Option<&'static IdleSeat>) {
-    if let Some(seat) = seat {
-        futex_wake(&seat.word, 1);
     }
 }
