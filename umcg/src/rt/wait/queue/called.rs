@@ -11,7 +11,8 @@
 //! `called` runs where waiters are resumed: not under a lock. It must neither wait nor switch, nor
 //! run code of the program.
 
-use super::{Handle, Place, Queued, Waiter, WaiterKind};
+use super::{Place, Queued, Waiter, WaiterKind};
+use crate::rt::task::Handle;
 
 impl Waiter {
     /// A waiter whose owner is called.

@@ -21,8 +21,10 @@
 //! A kept waiter keeps the place in the queue's order at which it was put in, though it did not
 //! wait all the time. It may be served before a waiter that came while it was idle.
 
-use super::{Caller, ClaimedList, REVOKED, WAITING, WaitEnd, Waiter, WaiterKind, cancel, deadline};
+use super::caller::Caller;
+use super::{ClaimedList, REVOKED, WAITING, WaitEnd, Waiter, WaiterKind};
 use crate::rt::base::sync::Ordering::*;
+use crate::rt::wait::{cancel, deadline};
 use std::mem::MaybeUninit;
 
 /// With any state but WAITING: a place was taken out, and the waiter could not be claimed.

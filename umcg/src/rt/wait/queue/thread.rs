@@ -16,9 +16,11 @@
 //! - T3: the kernel's wake-up may come in a later wait, or in that of another thread which has the
 //!   descriptor by then. It is spurious there, and the thread looks at the word again.
 
-use super::{CUTS, Caller, Task, Waiter, give_way, light, spin, undisturbed};
+use super::caller::{Caller, undisturbed};
+use super::{CUTS, Waiter};
 use crate::rt::base::clock;
-use crate::rt::base::sync::{Ordering::*, is_alone};
+use crate::rt::base::sync::{Ordering::*, give_way, is_alone, light, spin};
+use crate::rt::task::Task;
 use rustix::thread::futex::{self, Flags};
 use std::num::NonZeroU32;
 
