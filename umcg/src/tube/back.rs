@@ -1,7 +1,8 @@
 //! Messages that come back: a future received them, and was dropped before it was polled. They come
 //! before all others.
 
-use super::core::{Core, LockedCore, RECEIVERS};
+use super::core::ring::RECEIVERS;
+use super::core::{Core, LockedCore};
 use super::layout::Layout;
 use crate::rt::wait::{ClaimedList, Place};
 

@@ -1,6 +1,7 @@
 //! Many messages at once: under one lock, as many as there is room for, or as many as there are.
 
-use super::core::{CLOSED, Core, RECEIVERS, SENDERS, SERVED, message_of};
+use super::core::ring::{CLOSED, RECEIVERS, SENDERS};
+use super::core::{Core, SERVED, message_of};
 use super::ends::{Receiver, Sender};
 use super::error::{
     RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError,

@@ -1,6 +1,6 @@
 //! The two ends of a tube.
 
-use super::core::{Core, MOST};
+use super::core::{Core, ring::MOST};
 use super::error::{
     RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError,
 };

@@ -34,7 +34,8 @@
 //! senders, in the node of the dropped future. When it was received, the operation that would call
 //! the future frees the node.
 
-use super::core::{CALLS, Core, LockedCore, NO_MORE, SERVED, WANTS_SLOT};
+use super::core::ring::CALLS;
+use super::core::{Core, LockedCore, NO_MORE, SERVED, WANTS_SLOT};
 use super::ends::TubeState;
 use super::layout::Typed;
 use crate::rt::last::Last;

@@ -24,9 +24,8 @@
 //!
 //! With small messages a held place is only a number (`reserve`): so much less room in the ring.
 
-use super::core::{
-    CLOSED, Core, LockedCore, NO_MORE, RECEIVERS, SENDERS, SERVED, WANTS_SLOT, message_of,
-};
+use super::core::ring::{CLOSED, RECEIVERS, SENDERS};
+use super::core::{Core, LockedCore, NO_MORE, SERVED, WANTS_SLOT, message_of};
 use super::layout::Layout;
 use crate::rt::sync::{Ordering::*, give_way, spin};
 use crate::rt::wait::ClaimedList;

@@ -1,8 +1,7 @@
 //! Waiting at a tube: alone, or beside other things.
 
-use super::core::{
-    CLOSED, Core, LockedCore, NO_MORE, RECEIVERS, SENDERS, SERVED, TRY, WANTS_SLOT, message_of,
-};
+use super::core::ring::{CLOSED, RECEIVERS, SENDERS};
+use super::core::{Core, LockedCore, NO_MORE, SERVED, TRY, WANTS_SLOT, message_of};
 use super::layout::Layout;
 use super::patience;
 use crate::rt::wait::{self, ClaimedList, Place, Queued, SelectQueue};

@@ -1,11 +1,9 @@
 //! A tube without its types: the word, the ring, the two queues, and the steps of a message.
 //!
-//! # The word
-//!
-//! ```text
-//!   63       62           35 34            7   6 5   4       3      2        1         0
-//!  | LOCKED | first message | how many (28) | - - | CALLS | HELD | CLOSED | SENDERS | RECEIVERS |
-//! ```
+//! | module | holds |
+//! |---|---|
+//! | `ring` | the word: its bits, and where the ring begins and ends |
+//! | `locked` | the tube under its lock: the ring, held places, claims |
 //!
 //! - T1: the word is state and lock at once ([`word`](crate::rt::word)). So a message costs one
 //!   locked instruction to send and one to receive. The word says where the message goes before
@@ -41,21 +39,15 @@ use super::patience;
 use crate::rt::sync::{AtomicBool, Hold};
 use crate::rt::wait::{Claimed, ClaimedList, Places};
 use crate::rt::word::{LOCKED, Word};
+use ring::{CLOSED, HELD, MOST, RECEIVERS, SENDERS, head, len, tail, without_first};
 use std::alloc;
 use std::cell::Cell;
-use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-pub(super) const RECEIVERS: u64 = 1;
-pub(super) const SENDERS: u64 = 1 << 1;
-pub(super) const CLOSED: u64 = 1 << 2;
-pub(super) const HELD: u64 = 1 << 3;
-pub(super) const CALLS: u64 = 1 << 4;
-const LEN: u32 = 7;
-const ONE: u64 = 1 << LEN;
-const HEAD: u32 = 35;
-/// The most that a tube has room for.
-pub(crate) const MOST: usize = (1 << (HEAD - LEN)) - 1;
+mod locked;
+pub(super) mod ring;
+
+pub(super) use locked::LockedCore;
 
 /// In the note of a place: it was served.
 pub(crate) const SERVED: usize = 0;
@@ -208,14 +200,14 @@ impl<L: Layout> Core<L> {
         if word & (LOCKED | RECEIVERS | CLOSED | HELD) != 0 || len(word) == self.capacity() {
             return false;
         }
-        let to = self.at(self.tail(word));
+        let to = self.at(tail(word, self.capacity()));
         let _hold = Hold::begin();
         if !self.word.lock_from(word) {
             return false;
         }
         // SAFETY: passed on; the place is free.
         unsafe { self.copy(from, to) };
-        self.word.unlock(word + ONE);
+        self.word.unlock(ring::with_last(word));
         true
     }
 
@@ -239,30 +231,8 @@ impl<L: Layout> Core<L> {
         }
         // SAFETY: passed on; a message is there.
         unsafe { self.copy(from, into) };
-        self.word.unlock(self.without_first(word));
+        self.word.unlock(without_first(word, self.capacity()));
         true
-    }
-
-    #[inline(always)]
-    fn tail(&self, word: u64) -> usize {
-        let tail = head(word) + len(word);
-        if tail >= self.capacity() {
-            tail - self.capacity()
-        } else {
-            tail
-        }
-    }
-
-    /// The word after the first message has gone.
-    #[inline(always)]
-    fn without_first(&self, word: u64) -> u64 {
-        let word = word - ONE;
-        let next = head(word) + 1;
-        if next == self.capacity() {
-            word & ((1 << HEAD) - 1)
-        } else {
-            word + (1 << HEAD)
-        }
     }
 
     /// The caller is not preempted.
@@ -431,243 +401,7 @@ impl<L: Layout> Drop for Core<L> {
     }
 }
 
-#[inline(always)]
-fn len(word: u64) -> usize {
-    (word >> LEN) as usize & MOST
-}
-
-#[inline(always)]
-fn head(word: u64) -> usize {
-    (word >> HEAD) as usize
-}
-
 /// The address of a waiting sender's message.
 pub(super) fn message_of(sender: &Claimed) -> *const u8 {
     std::ptr::with_exposed_provenance(sender.place().note.get())
-}
-
-/// The held lock, with the word that the unlock will store.
-#[must_use = "it is to be unlocked"]
-pub(super) struct LockedCore<'a, L: Layout> {
-    pub(super) core: &'a Core<L>,
-    pub(super) word: u64,
-}
-
-impl<L: Layout> LockedCore<'_, L> {
-    #[inline(always)]
-    pub(super) fn unlock(self) {
-        self.core.word.unlock(self.word);
-    }
-
-    pub(super) fn closed(self) -> usize {
-        self.unlock();
-        NO_MORE
-    }
-
-    #[inline(always)]
-    pub(super) fn len(&self) -> usize {
-        len(self.word)
-    }
-
-    fn held(&self) -> usize {
-        self.core.held.get() as usize
-    }
-
-    #[inline(always)]
-    pub(super) fn has_room(&self) -> bool {
-        self.len() + self.held() < self.core.capacity()
-    }
-
-    /// # Safety
-    /// As [`Layout::copy`]; there is room, and messages are small.
-    #[inline(always)]
-    pub(super) unsafe fn push(&mut self, from: *const u8) {
-        let to = self.core.at(self.core.tail(self.word));
-        // SAFETY: passed on.
-        unsafe { self.core.copy(from, to) };
-        self.word += ONE;
-    }
-
-    /// # Safety
-    /// As [`Layout::copy`]; there is a message, and messages are small.
-    #[inline(always)]
-    pub(super) unsafe fn pop(&mut self, into: *mut u8) {
-        let from = self.core.at(head(self.word));
-        // SAFETY: passed on.
-        unsafe { self.core.copy(from, into) };
-        self.word = self.core.without_first(self.word);
-    }
-
-    /// Puts a small message before all others in the ring. If there is no room for it, it changes
-    /// places with the last message, which is at `message` afterwards. Returns whether there was
-    /// room.
-    ///
-    /// # Safety
-    /// As [`Layout::copy`]; messages are small, or there is no ring.
-    #[cold]
-    pub(super) unsafe fn push_front(&mut self, message: *mut u8) -> bool {
-        let (has_room, mut from) = (self.has_room(), message);
-        if !has_room {
-            if self.len() == 0 {
-                return false;
-            }
-            self.word -= ONE;
-            from = self.core.at(self.core.tail(self.word));
-            // SAFETY: passed on; the last message is there. They are swapped as bytes, as their
-            // type is unknown.
-            unsafe {
-                std::ptr::swap_nonoverlapping(
-                    message.cast::<MaybeUninit<u8>>(),
-                    from.cast(),
-                    self.core.layout.size(),
-                )
-            };
-        }
-        let first = self.start_earlier();
-        let to = self.core.at(first);
-        if from != to {
-            // SAFETY: passed on; the place is free.
-            unsafe { self.core.copy(from, to) };
-        }
-        has_room
-    }
-
-    /// Makes room in the ring for one more message before all others. Returns its place.
-    fn start_earlier(&mut self) -> usize {
-        let first = head(self.word)
-            .checked_sub(1)
-            .unwrap_or(self.core.capacity() - 1);
-        self.word = (self.word & ((1 << HEAD) - 1)) + ONE + ((first as u64) << HEAD);
-        first
-    }
-
-    /// Puts a place that is held into the ring, for large messages.
-    pub(super) fn push_slot(&mut self, slot: usize) {
-        self.core.slots[self.core.tail(self.word)]
-            .order
-            .set(slot as u32);
-        self.word += ONE;
-        self.set_held(self.held() - 1);
-    }
-
-    /// The same, before all others.
-    pub(super) fn push_slot_front(&mut self, slot: usize) {
-        let first = self.start_earlier();
-        self.core.slots[first].order.set(slot as u32);
-        self.set_held(self.held() - 1);
-    }
-
-    /// Takes the place with the first message, to hold it.
-    pub(super) fn pop_slot(&mut self) -> usize {
-        let slot = self.core.slots[head(self.word)].order.get();
-        self.word = self.core.without_first(self.word);
-        self.set_held(self.held() + 1);
-        slot as usize
-    }
-
-    /// Takes a free place, to hold it. With small messages the place has no number: the ring only
-    /// has one less.
-    pub(super) fn take_free(&mut self) -> usize {
-        let left = self.core.capacity() - self.len() - self.held() - 1;
-        self.set_held(self.held() + 1);
-        self.core
-            .slots
-            .get(left)
-            .map_or(0, |slot| slot.free.get() as usize)
-    }
-
-    /// Gives a place back that was held.
-    pub(super) fn give_back(&mut self, slot: usize) {
-        self.set_held(self.held() - 1);
-        let others = self.core.capacity() - self.len() - self.held() - 1;
-        if let Some(top) = self.core.slots.get(others) {
-            top.free.set(slot as u32);
-        }
-    }
-
-    fn set_held(&mut self, held: usize) {
-        self.core.held.set(held as u32);
-        self.word = if held == 0 {
-            self.word & !HELD
-        } else {
-            self.word | HELD
-        };
-    }
-
-    /// Claims the first receiver that a message can go to now.
-    #[inline(always)]
-    pub(super) fn claim_receiver(&mut self) -> Option<Claimed> {
-        let claimed = if self.core.layout.is_large() && !self.has_room() {
-            self.core
-                .receivers
-                .claim_where(|place| place.note.get() != WANTS_SLOT)
-        } else {
-            self.core.receivers.claim_first()
-        };
-        self.note_receivers();
-        claimed
-    }
-
-    /// Claims the first receiver, where its message has a place already.
-    pub(super) fn claim_any_receiver(&mut self) -> Option<Claimed> {
-        let claimed = self.core.receivers.claim_first();
-        self.note_receivers();
-        claimed
-    }
-
-    #[inline(always)]
-    pub(super) fn note_receivers(&mut self) {
-        if self.core.receivers.is_empty() {
-            self.word &= !RECEIVERS;
-        }
-    }
-
-    /// Claims the first waiter for room.
-    #[inline(always)]
-    pub(super) fn claim_sender(&mut self) -> Option<Claimed> {
-        let claimed = self.core.senders.claim_first();
-        self.note_senders();
-        claimed
-    }
-
-    /// Claims the first sender that has a message already.
-    #[inline(always)]
-    pub(super) fn claim_message(&mut self) -> Option<Claimed> {
-        let claimed = if self.core.capacity == 0 {
-            self.core.senders.claim_first()
-        } else {
-            self.core
-                .senders
-                .claim_where(|place| place.note.get() != WANTS_SLOT)
-        };
-        self.note_senders();
-        claimed
-    }
-
-    #[inline(always)]
-    pub(super) fn note_senders(&mut self) {
-        if self.core.senders.is_empty() {
-            self.word &= !SENDERS;
-        }
-    }
-
-    /// Gives room for one more small message to the first waiter for room. That is to be resumed
-    /// after the unlock.
-    #[inline(always)]
-    pub(super) fn refill(&mut self) -> Option<Claimed> {
-        if self.word & SENDERS == 0 {
-            return None;
-        }
-        let sender = self.claim_sender()?;
-        if sender.place().note.get() == WANTS_SLOT {
-            let slot = self.take_free();
-            sender.place().note.set(slot + 1);
-        } else {
-            // SAFETY: the sender gave the address of its message, and does not go on before it is
-            // resumed; there is room.
-            unsafe { self.push(message_of(&sender)) };
-            sender.place().note.set(SERVED);
-        }
-        Some(sender)
-    }
 }
