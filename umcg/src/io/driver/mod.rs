@@ -4,7 +4,7 @@
 //! ```text
 //!    sockets, pipes, pidfds ----> Source (source.rs) ---+
 //!                                                       +--> epoll <-- the one server that polls
-//!    files, ttys ----> UringOperation (uring.rs) -> ring +       ^
+//!    files, ttys ----> UringOperation (uring/) ---> ring +       ^
 //!                                                   wake(): eventfd
 //! ```
 //!
