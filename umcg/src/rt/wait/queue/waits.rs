@@ -71,8 +71,8 @@ pub(crate) fn one<Q: Queued>(
     ended
 }
 
-/// As [`one`], for a wait that a [`cut`] ends, and cancellation does not: no point of cancellation.
-/// Returns none if the deadline has passed, or a cut has come.
+/// As [`one`], for a wait that a [`cut`](crate::rt::wait::cut) ends, and cancellation does not: no
+/// point of cancellation. Returns none if the deadline has passed, or a cut has come.
 #[inline(always)]
 #[cfg_attr(
     not(all(feature = "intercept", target_arch = "x86_64")),
