@@ -25,7 +25,7 @@ pub(super) struct Notes {
     pub(super) next_word: AtomicPtr<()>,
     /// A thread sleeps, or has slept, in the kernel for its word.
     pub(super) has_sleeper: AtomicBool,
-    /// It is a worker: its word is served in the table.
+    /// It is a worker, and has not ended: its word is served in the table.
     pub(super) is_adopted: AtomicBool,
     /// It is not the first guest of its home.
     pub(super) is_later: AtomicBool,

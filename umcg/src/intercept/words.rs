@@ -8,6 +8,9 @@
 //!   before, so that the comparison of a later waiter fails.
 //! - A thread that sleeps in the kernel for a guest says so first (`slept.1`). The party that
 //!   clears a word looks after that (`slept.2`), and wakes in the kernel, too.
+//! - Before a word is cleared, its guest ceases to serve it. Once it is cleared, the memory may be
+//!   that of a next thread, which the kernel ends. A wait for that one must not be served because
+//!   the last guest has not left the lists yet.
 
 use super::guest::Guest;
 use std::ptr::{from_ref, null_mut};
@@ -76,7 +79,12 @@ pub(super) fn begin_wait(word: usize) -> bool {
 /// memory may be gone right after.
 pub(super) fn clear(guest: &'static Guest, wake: impl FnOnce(usize)) {
     let word = guest.home.word.load(Relaxed);
-    if word == 0 || !store(word, 0) {
+    if word == 0 {
+        return;
+    }
+    // A joiner that comes now sleeps in the kernel, and is woken there.
+    guest.home.is_adopted.store(false, Relaxed);
+    if !store(word, 0) {
         return;
     }
     wake(word);
