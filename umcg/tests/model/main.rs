@@ -26,6 +26,9 @@ mod checker;
 #[cfg(shuttle)]
 mod condvar;
 #[cfg(shuttle)]
+#[allow(missing_docs, unreachable_pub, reason = "as the library's")]
+mod core_calls;
+#[cfg(shuttle)]
 #[path = "../../src/error"]
 mod error {
     pub(crate) mod texts;
@@ -39,6 +42,8 @@ mod futex;
 mod futex_calls;
 #[cfg(shuttle)]
 mod idle;
+#[cfg(shuttle)]
+mod joins;
 #[cfg(shuttle)]
 mod joint;
 #[cfg(shuttle)]
@@ -172,6 +177,8 @@ mod waitable;
 extern crate self as rustix;
 #[cfg(shuttle)]
 extern crate self as umcg_core;
+#[cfg(shuttle)]
+pub use core_calls::{call, context, reach};
 #[cfg(shuttle)]
 use sources::{select, sync, tube};
 #[cfg(shuttle)]
