@@ -7,7 +7,7 @@ use rustix::thread::Timespec;
 use rustix::thread::futex::{self, Flags};
 use rustix::time::{ClockId, clock_gettime};
 use std::num::NonZeroU32;
-pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 pub(crate) use umcg_context::lock::{Guard, HoldLock, Lock};
 
 /// Sleeps while `word` holds `expected`, until `deadline` (nanoseconds of CLOCK_REALTIME;

@@ -1,11 +1,10 @@
 //! The state of an adopted thread at its home. Its meaning: [`adopted`](super::adopted).
 
 use crate::base::call::call;
+use crate::base::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 use std::ffi::c_int;
 use std::ptr::null_mut;
-use std::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed,
-};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Wakes a home thread: a signal that programs do not use.
 pub(crate) const GO: c_int = libc::SIGSTKFLT;

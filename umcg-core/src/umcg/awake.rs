@@ -4,6 +4,7 @@
 use super::adopted;
 use super::worker::{Home, Worker};
 use crate::base::call::call;
+use std::ptr::from_ref;
 use std::sync::atomic::Ordering::*;
 
 /// Called by the loop at home whenever it wakes: takes the storage of its worker, and ends the
@@ -31,7 +32,7 @@ pub(super) fn take_storage(worker: &'static Worker, home: &'static Home) {
 fn end(home: &'static Home) -> ! {
     const HEAD: usize = 24;
     adopted::give_back_signals(home);
-    let alive = home.adoption.alive.as_ptr().expose_provenance();
+    let alive = from_ref(&home.adoption.alive).expose_provenance();
     let name = c"umcg-home".as_ptr().expose_provenance();
     let calls = [
         (libc::SYS_prctl, [libc::PR_SET_NAME as usize, name]),

@@ -1,5 +1,6 @@
-//! Models of the protocols, under shuttle: the real sources of the idle lists and of the pool of
-//! helpers, on locks, atomics, futexes and a clock of the checker's.
+//! Models of the protocols, under shuttle: the real sources of the idle lists, of the pool of
+//! helpers, and of the homes of adopted workers, on locks, atomics, futexes, signals and a clock of
+//! the checker's.
 //!
 //! `ci/models.sh` runs them, first with bugs planted in a copy of those sources: the models have to
 //! find each. By hand:
@@ -25,6 +26,7 @@
     reason = "the sources are a part of the library, and not all of them is used here"
 )]
 
+mod at_home;
 #[path = "../../src/umcg/helper"]
 mod helper {
     pub(crate) mod maker;
@@ -36,6 +38,7 @@ mod idle;
 mod kernel;
 #[path = "../../src/base/link.rs"]
 mod link;
+pub mod static_lock;
 mod storm;
 mod sync;
 #[path = "../../src/base/timer.rs"]
@@ -44,8 +47,19 @@ mod two;
 
 /// The paths by which the sources import these.
 mod base {
+    pub(crate) use crate::at_home::kernel as call;
     pub(crate) use crate::{link, sync, timer};
 }
+
+/// As above.
+mod os {
+    pub(crate) use crate::at_home::kernel as signal;
+}
+
+// Names of `umcg_context` are found in this crate.
+extern crate self as umcg_context;
+pub use at_home::context::{EntryFn, local, set_thread_pointer, switch, way};
+pub use static_lock as lock;
 
 use helpers::worker;
 use idle::{EventKind, IdleSeat, Lists, Node};

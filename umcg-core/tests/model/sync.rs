@@ -5,7 +5,7 @@ use shuttle::sync::{Condvar, Mutex};
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 
-pub(crate) use shuttle::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
+pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
 pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, deadline: u64) -> Result<(), Errno> {
     crate::kernel::sleep(word, expected, deadline)

@@ -165,6 +165,10 @@ mod sets;
 #[path = "../checked/sources.rs"]
 mod sources;
 #[cfg(shuttle)]
+#[allow(unreachable_pub, reason = "as the library's")]
+#[path = "../../../umcg-core/tests/model/static_lock.rs"]
+pub mod static_lock;
+#[cfg(shuttle)]
 #[path = "../checked/system.rs"]
 mod system;
 #[cfg(shuttle)]

@@ -1,0 +1,245 @@
+//! Homes of adopted workers: the sources of the home thread's loop, of the courier's list and of
+//! the end of a home, with a kernel that has signals and threads.
+
+#[path = "../../../src/umcg/adopted.rs"]
+mod adopted;
+#[path = "../../../src/umcg/adoption.rs"]
+mod adoption;
+#[path = "../../../src/umcg/awake.rs"]
+mod awake;
+pub(crate) mod context;
+#[path = "../../../src/umcg/homes.rs"]
+mod homes;
+pub(crate) mod kernel;
+mod worker;
+
+use crate::check;
+use crate::idle;
+use homes::HomeStart;
+use shuttle::lazy_static;
+use shuttle::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::SeqCst};
+use shuttle::thread::{JoinHandle, spawn, yield_now};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::{from_ref, null_mut};
+use worker::Worker;
+
+/// The parts that the model has no use for, by the paths at which the sources find them.
+mod guest {
+    pub(super) fn note_mask(_: u64) {}
+}
+
+mod requeue {
+    use super::TID;
+    use super::kernel::{PROCESS, send};
+    use std::ffi::c_int;
+
+    pub(super) fn to_thread(number: c_int, _: *const libc::siginfo_t) {
+        send(TID, number);
+    }
+
+    pub(super) fn to_process(number: c_int, _: *const libc::siginfo_t) {
+        send(PROCESS, number);
+    }
+
+    pub(super) fn give_back() {}
+}
+
+mod server {
+    pub(crate) struct Server;
+}
+
+/// The party that takes a descriptor and its stack back.
+mod thread {
+    use super::worker::Worker;
+    use super::{GIVEN_BACK, kernel};
+    use shuttle::sync::atomic::Ordering::SeqCst;
+
+    pub(super) fn give_back(_: &'static Worker) {
+        assert!(kernel::has_ended(), "its thread runs on the stack");
+        GIVEN_BACK.fetch_add(1, SeqCst);
+    }
+}
+
+enum Role {
+    Blocked(&'static Worker),
+}
+
+fn role() -> Role {
+    unreachable!()
+}
+
+fn worker_of_storage() -> Option<&'static Worker> {
+    unreachable!()
+}
+
+enum Owner {
+    Worker(#[allow(dead_code, reason = "as the library's")] &'static Worker),
+}
+
+fn role_word(_: Owner) -> *mut () {
+    null_mut()
+}
+
+/// The worker with the home's id.
+struct Workers(AtomicPtr<Worker>);
+
+lazy_static! {
+    static ref WORKERS: Workers = Workers(AtomicPtr::new(null_mut()));
+    static ref GIVEN_BACK: AtomicU32 = AtomicU32::new(0);
+}
+
+impl Workers {
+    fn set(&self, _: u32, worker: Option<&'static Worker>) {
+        let worker = worker.map_or(null_mut(), |worker| from_ref(worker).cast_mut());
+        self.0.store(worker, SeqCst);
+    }
+
+    fn get(&self, _: u32) -> Option<&'static Worker> {
+        // SAFETY: null, or a worker, which is leaked.
+        unsafe { self.0.load(SeqCst).as_ref() }
+    }
+}
+
+/// The id of the home thread.
+const TID: u32 = 2;
+/// The thread pointers of its first guest, and of the next one.
+const FIRST: usize = 64;
+const NEXT: usize = 128;
+/// The signal that comes.
+const SIGNAL: i32 = libc::SIGUSR1;
+
+/// Takes part as a home thread: waits while its worker is away, and then opens. Returns how many
+/// signals were delivered; none if the thread has ended.
+fn home_thread(worker: &'static Worker) -> JoinHandle<Option<usize>> {
+    let live = move || {
+        let home = adopted::home(worker);
+        let leave: adopted::HomeStep = |_| true;
+        home.adoption.step.store(leave as *mut (), SeqCst);
+        adopted::see_off(worker, home);
+        assert_eq!(context::storage(), worker.tp.load(SeqCst), "its storage");
+        let blocked = adopted::opening_mask(worker);
+        adopted::note_open(worker);
+        std::iter::from_fn(|| kernel::take_one(!blocked)).count()
+    };
+    spawn(move || {
+        kernel::begin_thread(TID);
+        // SAFETY: a number.
+        unsafe { context::set_thread_pointer(FIRST) };
+        catch_unwind(AssertUnwindSafe(live)).map_or_else(
+            |payload| match payload.downcast::<kernel::Ended>() {
+                Ok(_) => None,
+                Err(failure) => std::panic::resume_unwind(failure),
+            },
+            Some,
+        )
+    })
+}
+
+/// Until the courier has a worker.
+fn courier() -> JoinHandle<()> {
+    spawn(|| while adopted::next_called().is_none() {})
+}
+
+/// What a worker that is away does, so that in the end it lets all signals through.
+#[derive(Clone, Copy)]
+enum Change {
+    /// It has blocked none all the time.
+    None,
+    Frees,
+    FreesUntold,
+    BlocksAndFrees,
+}
+
+/// A signal comes to a worker that is away: it is called, and the signal is delivered at home. A
+/// signal that is lost is a deadlock.
+fn called(change: Change, to: u32) {
+    let mask = match change {
+        Change::None | Change::BlocksAndFrees => 0,
+        Change::Frees | Change::FreesUntold => u64::MAX,
+    };
+    let worker = Worker::away(TID, FIRST, mask);
+    let home = home_thread(worker);
+    let courier = courier();
+    let sender = spawn(move || kernel::send(to, SIGNAL));
+    match change {
+        Change::None => {}
+        Change::Frees => adopted::set_mask(worker, 0),
+        Change::FreesUntold => {
+            adopted::set_mask_untold(worker, 0);
+            adopted::tell(worker);
+        }
+        Change::BlocksAndFrees => {
+            adopted::set_mask(worker, u64::MAX);
+            adopted::set_mask(worker, 0);
+        }
+    }
+    courier.join().unwrap();
+    assert!(adopted::is_called(worker));
+    worker.send_home();
+    assert_eq!(home.join().unwrap(), Some(1));
+    sender.join().unwrap();
+}
+
+unsafe extern "C" fn enter(_: *mut ()) -> ! {
+    unreachable!()
+}
+
+/// A worker ends, and the next one begins at its home; unless a call from outside has been let
+/// through to the home before. Then, and in the end, the thread of the home ends, and is given back
+/// once.
+fn used_again(is_marked: bool) {
+    let worker = Worker::away(TID, FIRST, 0);
+    WORKERS.set(TID, Some(worker));
+    let home = home_thread(worker);
+    let is_changed: &AtomicBool = Box::leak(Box::default());
+    let marker = is_marked.then(|| {
+        spawn(|| {
+            if homes::mark(TID, false) == Some(false) {
+                is_changed.store(true, SeqCst);
+            }
+        })
+    });
+    let is_sound = homes::rest(worker);
+    let was_changed = is_changed.load(SeqCst);
+    if is_sound && homes::take(worker) {
+        assert!(!was_changed, "changed before it was taken");
+        let start = HomeStart {
+            id: 2,
+            thread_pointer: NEXT,
+            guest: null_mut(),
+            mask: 0,
+            top: null_mut(),
+            entry: enter,
+            argument: null_mut(),
+        };
+        // SAFETY: its fields are not used.
+        unsafe { homes::begin(worker, &start) };
+        worker.send_home();
+        assert_eq!(home.join().unwrap(), Some(0));
+    } else {
+        let other = spawn(homes::reclaim);
+        homes::retire(worker);
+        while homes::reclaim() != 0 {
+            yield_now();
+        }
+        assert_eq!(home.join().unwrap(), None);
+        other.join().unwrap();
+        assert_eq!(GIVEN_BACK.load(SeqCst), 1);
+        assert!(homes::mark(TID, false).is_none());
+    }
+    marker.map(JoinHandle::join);
+}
+
+/// One test, since the lists are statics.
+#[test]
+fn homes_see_signals_and_end() {
+    use kernel::PROCESS;
+    check(|| called(Change::None, TID));
+    check(|| called(Change::None, PROCESS));
+    check(|| called(Change::Frees, TID));
+    check(|| called(Change::FreesUntold, PROCESS));
+    check(|| called(Change::BlocksAndFrees, TID));
+    check(|| called(Change::BlocksAndFrees, PROCESS));
+    check(|| used_again(false));
+    check(|| used_again(true));
+}
