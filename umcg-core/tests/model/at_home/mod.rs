@@ -169,8 +169,15 @@ fn called(change: Change, to: u32) {
             adopted::tell(worker);
         }
         Change::BlocksAndFrees => {
+            let adoption = &adopted::home(worker).adoption;
+            while adoption.watched.load(SeqCst) == 0 && !adopted::is_called(worker) {
+                yield_now();
+            }
             adopted::set_mask(worker, u64::MAX);
+            // The home looks at the mask just now.
+            let waker = spawn(|| adoption::wake(TID));
             adopted::set_mask(worker, 0);
+            waker.join().unwrap();
         }
     }
     courier.join().unwrap();
