@@ -332,9 +332,12 @@ pub(super) fn end(guest: &'static Guest, was_plain: bool) {
     std::process::abort();
 }
 
-/// Whether a plain guest that ends is worth adopting.
+/// Whether a plain guest that ends is worth adopting. Not while many end: they would wait for the
+/// courier.
 pub(super) fn has_room(guest: &Guest) -> bool {
-    !IS_CLOSED.load(Relaxed)
+    let is_free = |place: &AtomicPtr<Task>| place.load(Relaxed).is_null();
+    ENDED.iter().any(is_free)
+        && !IS_CLOSED.load(Relaxed)
         && COUNT.load(Relaxed) < MOST
         && !guest.home.is_spoilt.load(Relaxed)
         && guest.home.storage.load(Relaxed) != 0
@@ -385,8 +388,10 @@ fn ended_away(local: &ServerState, worker: Runnable) {
 /// The step of a guest that ended at home, with its storage: the joiner frees that, so the courier
 /// does the rest.
 fn ended_at_home(worker: raw::Worker) -> bool {
+    const LONGEST_PAUSE: u32 = 50_000_000;
     let task = engine::task_of(worker);
     engine::note_departure(task);
+    let mut pause = 10_000;
     loop {
         let free = |place: &&AtomicPtr<Task>| {
             let task = from_ref(task).cast_mut();
@@ -399,7 +404,9 @@ fn ended_at_home(worker: raw::Worker) -> bool {
             raw::rouse_courier();
             return true;
         }
-        nap(10_000);
+        // Longer each time: the courier needs the processors.
+        nap(pause);
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
