@@ -102,7 +102,7 @@ LINE
 
 rm -rf "$copy"
 mkdir -p "$copy"
-tar -c --exclude=./target --exclude=./.git --exclude="$base" . | tar -x -C "$copy"
+tar -c --exclude=./target --exclude=./.git --exclude="$base" . | tar -x -m -C "$copy"
 ci/planted.py list "$bugs" > "$base/fuzz-mutants.list"
 try_bugs 0 1 2 3
 try_bugs 4

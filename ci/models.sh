@@ -126,7 +126,7 @@ try_bug() {
 try_some() {
     lane=$jobs/lane-$1
     mkdir -p "$lane/sources"
-    tar -c --exclude=./target --exclude=./.git --exclude="$base" . | tar -x -C "$lane/sources"
+    tar -c --exclude=./target --exclude=./.git --exclude="$base" . | tar -x -m -C "$lane/sources"
     root=$PWD
     cd "$lane/sources"
     job=0

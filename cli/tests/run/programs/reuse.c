@@ -257,13 +257,16 @@ static void control_words(void)
     SHOWN("control words");
 }
 
+/* The nice value that the program began with. */
+static int nice_at_first;
+
 static void *has_attributes(void *arg)
 {
     cpu_set_t set;
 
     OK(pthread_getaffinity_np(pthread_self(), sizeof set, &set));
     MUST(CPU_EQUAL(&set, (cpu_set_t *)arg));
-    return (void *)(intptr_t)getpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid));
+    return (void *)(intptr_t)(getpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid)) - nice_at_first);
 }
 
 static void *changes_attributes(void *arg)
@@ -276,7 +279,7 @@ static void *changes_attributes(void *arg)
     CPU_ZERO(&one);
     CPU_SET(first, &one);
     OK(pthread_setaffinity_np(pthread_self(), sizeof one, &one));
-    MUST(setpriority(PRIO_PROCESS, 0, 3) == 0);
+    MUST(setpriority(PRIO_PROCESS, 0, nice_at_first + 3) == 0);
     MUST((intptr_t)has_attributes(&one) == 3);
     MUST((intptr_t)join(spawn(has_attributes, &one)) == 3);
     return NULL;
@@ -299,6 +302,7 @@ static void attributes(void)
     cpu_set_t all, one;
 
     several();
+    nice_at_first = getpriority(PRIO_PROCESS, 0);
     OK(pthread_getaffinity_np(pthread_self(), sizeof all, &all));
     for (int round = 0; round < 5; round++) {
         join(spawn(changes_attributes, &all));
@@ -323,7 +327,7 @@ static void attributes(void)
     join(spawn(has_attributes, &all));
     MUST(prctl(PR_SET_TIMERSLACK, 54321) == 0);
     MUST((intptr_t)join(spawn(tells_slack, NULL)) == 54321);
-    MUST(setpriority(PRIO_PROCESS, 0, 2) == 0);
+    MUST(setpriority(PRIO_PROCESS, 0, nice_at_first + 2) == 0);
     MUST((intptr_t)join(spawn(has_attributes, &all)) == 2);
     SHOWN("attributes of the maker");
 }
