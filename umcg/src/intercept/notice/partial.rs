@@ -43,9 +43,11 @@ pub(super) fn go_on(call: &mut Call, done: usize) -> bool {
 
 /// The next part becomes the buffer. False if there is none, or it cannot be read.
 fn take_part(call: &mut Call) -> bool {
+    if !has_parts(call) {
+        return false; // and nothing is read at the note's address: it would fault
+    }
     let next = call.notes[NEXT];
-    let part = memory::read::<[u64; 2]>(next).filter(|_| call.notes[PARTS] > 0);
-    let Some([at, bytes]) = part else {
+    let Some([at, bytes]) = memory::read::<[u64; 2]>(next) else {
         call.notes[PARTS] = 0;
         return false;
     };
