@@ -10,9 +10,9 @@
 //!   before the first wait. A read of a file that the driver knows, and that was found blocking and
 //!   without a limit before, asks only after [`BELIEVED`]. So a change of either is seen late,
 //!   once, by at most that time, whichever process and whichever call made it.
-//! - T4. A read that follows a short one is expected to wait, if such a read has waited before. It
-//!   begins with the wait, and that with a report of whether the file is ready
-//!   (`Source::arm_anew`). So a wrong guess costs a turn of the driver.
+//! - T4. A read of such a file begins with the wait if the last one has left nothing, and the
+//!   driver has reported nothing since (`ready`). If the file has become another one by a call that
+//!   was not seen, that read is late, once, by at most [`BELIEVED`].
 //!
 //! Calls that change either make what was found void (`ready`). Those in the program's own file,
 //! and of other processes, are not seen: for them the belief has an end.
@@ -21,8 +21,8 @@ use super::super::class::Trial;
 use super::super::memory;
 use super::super::trial::{OWN_POSITION, is_on_disk, look, receive};
 use super::partial;
-use super::ready::{self, ReadHints};
-use crate::io::driver::source::Direction;
+use super::ready::{self, ReadNumber};
+use crate::io::driver::source::{Direction, ReadinessSnapshot};
 use crate::io::wait::{NEVER, Reason, after};
 use crate::rt::time::now;
 use std::io;
@@ -68,24 +68,19 @@ enum Tried {
 /// Makes the call without blocking, as far as possible. Waits for the driver if `may_park`.
 /// Switches.
 pub(super) fn make(call: &mut Call, trial: Trial, may_park: bool) -> End {
-    let hints = if may_park {
-        hints_of(call, trial)
-    } else {
-        None
-    };
+    let known = if may_park { known(call, trial) } else { None };
     let mut limit = None;
     let mut in_vain = 0;
-    let mut is_first = true;
     loop {
         let done = partial::done(call);
-        let tried = if is_first && hints.is_some_and(ReadHints::expects_wait) {
-            Tried::Waits(Direction::Read)
-        } else {
-            let tried = attempt(call, trial);
-            learn(hints, &tried, call, is_first);
-            tried
+        let seen = known.and_then(ReadNumber::look);
+        let tried = match seen {
+            Some(seen) if !seen.is_ready(Direction::Read) => Tried::Waits(Direction::Read),
+            _ => attempt(call, trial),
         };
-        is_first = false;
+        if let (Some(known), Some(seen)) = (known, seen) {
+            learn(known, seen, &tried, call);
+        }
         let direction = match tried {
             Tried::Answer(result) => return End::Answer(result + partial::done(call) as isize),
             Tried::Waits(direction) => direction,
@@ -95,7 +90,7 @@ pub(super) fn make(call: &mut Call, trial: Trial, may_park: bool) -> End {
         if !may_park {
             return End::Scope;
         }
-        match wait(call, trial, direction, hints, &mut limit) {
+        match wait(call, trial, direction, known, &mut limit) {
             Ok(Waited::Again) if partial::done(call) > done => in_vain = 0,
             // The driver may say that a socket is ready which is not for this call, as with a
             // datagram to a peer whose queue is full.
@@ -131,27 +126,28 @@ fn wait(
     call: &Call,
     trial: Trial,
     direction: Direction,
-    hints: Option<&ReadHints>,
+    known: Option<ReadNumber>,
     limit: &mut Option<WaitLimit>,
 ) -> io::Result<Waited> {
-    let fd = descriptor(call, trial);
-    if limit.is_none() && hints.is_some_and(ReadHints::is_plain) {
-        let armed = ready::arm(fd, direction)?;
-        if !armed.is_new && armed.wait(reason(trial), after(BELIEVED)) {
-            return Ok(Waited::Again);
-        }
-        // The file is another one, or much time has passed: ask.
+    if let (None, Some(known)) = (&limit, known.filter(|known| known.is_quick()))
+        && known.wait(reason(trial), after(BELIEVED))
+    {
+        return Ok(Waited::Again);
+    }
+    if let Some(known) = known {
+        known.doubt();
     }
     let limit = *limit.get_or_insert_with(|| limit_of(call, trial, direction));
-    if let Some(hints) = hints {
-        hints.set_plain(matches!(limit, WaitLimit::None));
-    }
     let deadline = match limit {
         WaitLimit::None => NEVER,
         WaitLimit::At(deadline) => deadline,
         WaitLimit::NoWait => return Ok(Waited::NoWait),
     };
-    let is_ready = ready::arm(fd, direction)?.wait(reason(trial), deadline);
+    let armed = ready::arm(descriptor(call, trial), direction)?;
+    if let Some(known) = known {
+        known.learn(matches!(limit, WaitLimit::None), armed.is_new);
+    }
+    let is_ready = armed.wait(reason(trial), deadline);
     Ok(if is_ready {
         Waited::Again
     } else {
@@ -159,8 +155,8 @@ fn wait(
     })
 }
 
-/// The hints for a read that says how many bytes it wants, and waits for some.
-fn hints_of(call: &Call, trial: Trial) -> Option<&'static ReadHints> {
+/// The number of a read that says how many bytes it wants, and waits for some.
+fn known(call: &Call, trial: Trial) -> Option<ReadNumber> {
     let [fd, _, bytes, flags, ..] = call.arguments;
     let is_simple = match (trial, call.number as libc::c_long) {
         (Trial::Read, libc::SYS_read) => true,
@@ -168,20 +164,17 @@ fn hints_of(call: &Call, trial: Trial) -> Option<&'static ReadHints> {
         _ => false,
     };
     if is_simple && bytes > 0 {
-        ready::hints_of(fd)
+        ReadNumber::of(fd)
     } else {
         None
     }
 }
 
 /// Notes what a try has had.
-fn learn(hints: Option<&ReadHints>, tried: &Tried, call: &Call, is_first: bool) {
-    let Some(hints) = hints else { return };
+fn learn(known: ReadNumber, seen: ReadinessSnapshot, tried: &Tried, call: &Call) {
     match *tried {
-        Tried::Answer(had @ 1..) => hints.had((had as usize) < call.arguments[2], is_first),
-        // The end, or an error.
-        Tried::Answer(_) => hints.had(false, true),
-        Tried::Waits(_) if is_first => hints.waits(),
+        Tried::Answer(had @ 1..) if (had as usize) < call.arguments[2] => known.had_less(seen),
+        Tried::Waits(_) if seen.is_ready(Direction::Read) => known.not_now(seen),
         _ => {}
     }
 }

@@ -100,14 +100,18 @@ fn look_at_code(call: &Call) {
     }
 }
 
-/// By this call a file may become non-blocking, or get a time limit, also one with another number.
+/// By this call a file may become non-blocking, or get a time limit, also one with another number;
+/// or a number may come to name another file.
 fn watch_files(call: &Call) {
-    let [_, what, option, ..] = call.arguments;
+    let [first, second, option, ..] = call.arguments;
     let changes = match call.number as libc::c_long {
-        libc::SYS_fcntl => what as i32 == libc::F_SETFL,
-        libc::SYS_ioctl => what as libc::c_ulong & 0xffff_ffff == libc::FIONBIO as libc::c_ulong,
+        libc::SYS_close => return ready::forget(first),
+        libc::SYS_dup2 | libc::SYS_dup3 => return ready::forget(second),
+        libc::SYS_close_range => true,
+        libc::SYS_fcntl => second as i32 == libc::F_SETFL,
+        libc::SYS_ioctl => second as libc::c_ulong & 0xffff_ffff == libc::FIONBIO as libc::c_ulong,
         libc::SYS_setsockopt => matches!(
-            (what as i32, option as i32),
+            (second as i32, option as i32),
             (libc::SOL_SOCKET, libc::SO_RCVTIMEO | libc::SO_SNDTIMEO)
         ),
         _ => false,

@@ -1,7 +1,7 @@
 //! What the driver knows of a source: it is asked to report directions (S2), and forgets the source
 //! in the end.
 
-use super::{ARMED, Direction, READY, Source, TICK, UnparkFn};
+use super::{ARMED, CLOSED, Direction, READY, Source, TICK, URGENT, UnparkFn};
 use crate::io::driver::{Driver, pool};
 use crate::rt::wait::ClaimedList;
 use rustix::event::epoll::EventFlags;
@@ -71,10 +71,14 @@ impl Source {
             match known.map(|driver| driver.modify(fd, self.key(), flags)) {
                 Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => Err(error),
                 Some(Ok(())) => Ok(false),
-                _ => known
-                    .unwrap_or(here)
-                    .add(fd, self.key(), flags)
-                    .map(|()| true),
+                _ => {
+                    // Before its first report, which may set them again.
+                    self.state.fetch_and(!(CLOSED | URGENT), Relaxed);
+                    known
+                        .unwrap_or(here)
+                        .add(fd, self.key(), flags)
+                        .map(|()| true)
+                }
             }
         })
     }

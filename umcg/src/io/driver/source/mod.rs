@@ -83,6 +83,7 @@ impl Direction {
 }
 
 const READY: u64 = 3;
+const CLOSED: u64 = 12;
 const ARMED: u64 = 48;
 const URGENT: u64 = 64;
 const TICK: u64 = 256;
@@ -95,6 +96,12 @@ impl ReadinessSnapshot {
     #[inline]
     pub(crate) fn is_ready(self, direction: Direction) -> bool {
         self.0 & direction.ready() != 0
+    }
+
+    /// Whether the driver was asked to report `direction`.
+    #[inline]
+    pub(crate) fn is_armed(self, direction: Direction) -> bool {
+        self.0 & direction.armed() != 0
     }
 }
 
@@ -192,8 +199,7 @@ impl Source {
     /// Whether the driver was asked to report `direction`.
     #[inline]
     pub(crate) fn is_armed(&self, direction: Direction) -> bool {
-        // ORDERING(report.1)
-        self.state.load(Acquire) & direction.armed() != 0
+        self.look().is_armed(direction)
     }
 
     /// Handles a report of the kernel. `unpark` gets the handles of those that wait for it;

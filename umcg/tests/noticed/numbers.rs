@@ -1,0 +1,202 @@
+//! Numbers whose reads have waited, so that much is believed of them: other files by the same
+//! number, and messages and ends that are there already.
+
+use super::runtime;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// A belief that is false costs 20 ms. What is faster has had none.
+const AT_ONCE: Duration = Duration::from_millis(10);
+
+fn tcp_pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (listener.accept().unwrap().0, far)
+}
+
+/// Reads that wait, and have less than they ask for.
+fn believe(near: &mut (impl Read + Write), far: impl Read + Write + Send + 'static) {
+    const TURNS: usize = 4;
+    let echo = umcg::spawn(move || {
+        let mut far = far;
+        for _ in 0..TURNS {
+            let mut bytes = [0; 8];
+            let count = far.read(&mut bytes).unwrap();
+            far.write_all(&bytes[..count]).unwrap();
+        }
+    });
+    for turn in 0..TURNS {
+        near.write_all(&[turn as u8]).unwrap();
+        assert_eq!(near.read(&mut [0; 8]).unwrap(), 1);
+    }
+    echo.join().unwrap();
+}
+
+/// The shortest time of some turns. The machine may be busy in all others.
+fn quickest(turn: impl FnMut() -> Duration) -> Duration {
+    const TURNS: usize = 10;
+    std::iter::repeat_with(turn).take(TURNS).min().unwrap()
+}
+
+/// How long a read of one byte takes, of a number that has come to name this file.
+fn read_one(near: &mut impl Read) -> Duration {
+    let began = Instant::now();
+    assert_eq!(near.read(&mut [0; 8]).unwrap(), 1);
+    began.elapsed()
+}
+
+/// dup2(2) by an instruction of this program's own file, which is no site.
+fn replace_unseen(from: &impl AsRawFd, number: RawFd) {
+    let mut result = libc::SYS_dup2;
+    // SAFETY: both are open, and the caller owns the number.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            inout("rax") result,
+            in("rdi") i64::from(from.as_raw_fd()),
+            in("rsi") i64::from(number),
+            out("rcx") _,
+            out("r11") _,
+        );
+    }
+    assert_eq!(result, i64::from(number));
+}
+
+fn replace_seen(from: &impl AsRawFd, number: RawFd) {
+    // SAFETY: both are open, and the caller owns the number.
+    assert_eq!(unsafe { libc::dup2(from.as_raw_fd(), number) }, number);
+}
+
+#[test]
+fn another_file_that_comes_unseen_is_read() {
+    runtime().run(|| {
+        for is_there in [true, false] {
+            for _ in 0..3 {
+                let (mut near, far) = tcp_pair();
+                believe(&mut near, far.try_clone().unwrap());
+                let (other, mut peer) = UnixStream::pair().unwrap();
+                replace_unseen(&other, near.as_raw_fd());
+                if is_there {
+                    peer.write_all(b"x").unwrap();
+                    read_one(&mut near);
+                } else {
+                    let writer = umcg::spawn(move || {
+                        std::thread::sleep(3 * AT_ONCE);
+                        peer.write_all(b"x").unwrap();
+                        peer
+                    });
+                    read_one(&mut near);
+                    peer = writer.join().unwrap();
+                }
+                believe(&mut near, peer);
+                drop(far);
+            }
+        }
+    });
+}
+
+#[test]
+fn another_file_that_is_there_already_is_read_at_once() {
+    runtime().run(|| {
+        let by_dup = quickest(|| {
+            let (mut near, far) = tcp_pair();
+            believe(&mut near, far.try_clone().unwrap());
+            let (other, mut peer) = UnixStream::pair().unwrap();
+            peer.write_all(b"x").unwrap();
+            replace_seen(&other, near.as_raw_fd());
+            read_one(&mut near)
+        });
+        assert!(by_dup < AT_ONCE, "{by_dup:?}");
+        let by_close = quickest(|| {
+            let (mut near, far) = tcp_pair();
+            believe(&mut near, far.try_clone().unwrap());
+            let (number, (other, mut peer)) = (near.as_raw_fd(), UnixStream::pair().unwrap());
+            peer.write_all(b"x").unwrap();
+            drop(near);
+            // SAFETY: a new number, that one or a greater one.
+            let new = unsafe { libc::fcntl(other.as_raw_fd(), libc::F_DUPFD, number) };
+            if new < 0 {
+                return Duration::MAX;
+            }
+            // SAFETY: just made, and owned by this function only.
+            let mut other = unsafe { UnixStream::from_raw_fd(new) };
+            let took = read_one(&mut other);
+            // Another test may have taken the number.
+            if new == number { took } else { Duration::MAX }
+        });
+        assert!(by_close < AT_ONCE, "{by_close:?}");
+    });
+}
+
+#[test]
+fn messages_that_are_there_already_are_read_at_once() {
+    runtime().run(|| {
+        let sockets = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+        let [near, far] = &sockets;
+        near.connect(far.local_addr().unwrap()).unwrap();
+        far.connect(near.local_addr().unwrap()).unwrap();
+        let far = far.try_clone().unwrap();
+        let peer = umcg::spawn(move || {
+            while far.recv(&mut [0; 8]).unwrap() == 1 {
+                far.send(b"a").unwrap();
+                far.send(b"b").unwrap();
+            }
+        });
+        let took = quickest(|| {
+            near.send(b"x").unwrap();
+            assert_eq!(near.recv(&mut [0; 8]).unwrap(), 1);
+            let began = Instant::now();
+            assert_eq!(near.recv(&mut [0; 8]).unwrap(), 1);
+            began.elapsed()
+        });
+        assert!(took < AT_ONCE, "{took:?}");
+        near.send(b"end").unwrap();
+        peer.join().unwrap();
+    });
+}
+
+#[test]
+fn the_end_after_the_last_bytes_is_seen_at_once() {
+    runtime().run(|| {
+        let took = quickest(|| {
+            let (mut near, far) = tcp_pair();
+            believe(&mut near, far.try_clone().unwrap());
+            let peer = umcg::spawn(move || {
+                let mut far = far;
+                far.write_all(b"x").unwrap();
+            });
+            read_one(&mut near);
+            let began = Instant::now();
+            assert_eq!(near.read(&mut [0; 8]).unwrap(), 0);
+            peer.join().unwrap();
+            began.elapsed()
+        });
+        assert!(took < AT_ONCE, "{took:?}");
+    });
+}
+
+#[test]
+fn waits_that_outlast_the_belief_end_with_what_comes() {
+    runtime().run(|| {
+        let (mut near, far) = tcp_pair();
+        believe(&mut near, far.try_clone().unwrap());
+        let peer = umcg::spawn(move || {
+            let mut far = far;
+            for turn in 0..20u8 {
+                std::thread::sleep(if turn < 3 { 3 * AT_ONCE } else { AT_ONCE / 10 });
+                far.write_all(&[turn]).unwrap();
+                assert_eq!(far.read(&mut [0; 8]).unwrap(), 1);
+            }
+        });
+        for turn in 0..20u8 {
+            let mut bytes = [0; 8];
+            assert_eq!(near.read(&mut bytes).unwrap(), 1);
+            assert_eq!(bytes[0], turn);
+            near.write_all(&bytes[..1]).unwrap();
+        }
+        peer.join().unwrap();
+    });
+}
