@@ -45,7 +45,9 @@ fn quickest(turn: impl FnMut() -> Duration) -> Duration {
 fn read_one(near: &mut impl Read) -> Duration {
     let began = Instant::now();
     assert_eq!(near.read(&mut [0; 8]).unwrap(), 1);
-    began.elapsed()
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(4), "{took:?}");
+    took
 }
 
 /// dup2(2) by an instruction of this program's own file, which is no site.
@@ -145,13 +147,18 @@ fn messages_that_are_there_already_are_read_at_once() {
                 far.send(b"b").unwrap();
             }
         });
-        let took = quickest(|| {
+        let turn = || {
             near.send(b"x").unwrap();
             assert_eq!(near.recv(&mut [0; 8]).unwrap(), 1);
             let began = Instant::now();
             assert_eq!(near.recv(&mut [0; 8]).unwrap(), 1);
             began.elapsed()
-        });
+        };
+        // Nothing is believed in the first turns.
+        for _ in 0..4 {
+            turn();
+        }
+        let took = quickest(turn);
         assert!(took < AT_ONCE, "{took:?}");
         near.send(b"end").unwrap();
         peer.join().unwrap();
