@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 /// A belief that is false costs 20 ms. What is faster has had none.
-const AT_ONCE: Duration = Duration::from_millis(10);
+const AT_ONCE: Duration = Duration::from_millis(15);
 
 fn tcp_pair() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -35,10 +35,20 @@ fn believe(near: &mut (impl Read + Write), far: impl Read + Write + Send + 'stat
     echo.join().unwrap();
 }
 
-/// The shortest time of some turns. The machine may be busy in all others.
-fn quickest(turn: impl FnMut() -> Duration) -> Duration {
-    const TURNS: usize = 10;
-    std::iter::repeat_with(turn).take(TURNS).min().unwrap()
+/// The longest turn of the quickest run. After a false belief 15 waits rely on none, so a run has
+/// more turns; and the machine may be busy in some runs.
+fn quickest(mut turn: impl FnMut() -> Duration) -> Duration {
+    const TURNS: usize = 20;
+    const RUNS: usize = 10;
+    let mut best = Duration::MAX;
+    for _ in 0..RUNS {
+        let longest = (0..TURNS).map(|_| turn()).max().unwrap();
+        best = best.min(longest);
+        if best < AT_ONCE {
+            break;
+        }
+    }
+    best
 }
 
 /// How long a read of one byte takes, of a number that has come to name this file.
@@ -121,13 +131,13 @@ fn another_file_that_is_there_already_is_read_at_once() {
             // SAFETY: a new number, that one or a greater one.
             let new = unsafe { libc::fcntl(other.as_raw_fd(), libc::F_DUPFD, number) };
             if new < 0 {
-                return Duration::MAX;
+                return Duration::ZERO;
             }
             // SAFETY: just made, and owned by this function only.
             let mut other = unsafe { UnixStream::from_raw_fd(new) };
             let took = read_one(&mut other);
             // Another test may have taken the number.
-            if new == number { took } else { Duration::MAX }
+            if new == number { took } else { Duration::ZERO }
         });
         assert!(by_close < AT_ONCE, "{by_close:?}");
     });
