@@ -166,9 +166,9 @@ fn the_registers_of_a_worker_survive_a_wait() {
 mod calls;
 mod edges;
 mod files;
-mod numbers;
 #[allow(dead_code, reason = "others of its functions are for other tests")]
 #[path = "../refusals/filter.rs"]
 mod filter;
+mod numbers;
 mod processes;
 mod slow;

@@ -134,9 +134,7 @@ fn wait(
     {
         return Ok(Waited::Again);
     }
-    if let Some(known) = known {
-        known.doubt();
-    }
+    let asked = known.map(ReadNumber::ask);
     let limit = *limit.get_or_insert_with(|| limit_of(call, trial, direction));
     let deadline = match limit {
         WaitLimit::None => NEVER,
@@ -144,8 +142,8 @@ fn wait(
         WaitLimit::NoWait => return Ok(Waited::NoWait),
     };
     let armed = ready::arm(descriptor(call, trial), direction)?;
-    if let Some(known) = known {
-        known.learn(matches!(limit, WaitLimit::None), armed.is_new);
+    if let (Some(known), Some(asked)) = (known, asked) {
+        known.learn(asked, matches!(limit, WaitLimit::None), armed.is_new);
     }
     let is_ready = armed.wait(reason(trial), deadline);
     Ok(if is_ready {

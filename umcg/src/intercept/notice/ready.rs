@@ -190,21 +190,20 @@ impl ReadNumber {
         is_ready
     }
 
-    /// The belief ends.
-    pub(super) fn doubt(self) {
+    /// The belief ends, and the caller asks about the file. Returns the age of the next belief.
+    pub(super) fn ask(self) -> u32 {
         self.hints.plain_at.store(0, Relaxed);
+        CHANGES.load(Relaxed) | 1
     }
 
-    /// The file was asked: whether it is blocking without a time limit. The driver was armed anew
-    /// for it. `is_new`: it did not know the file before.
-    pub(super) fn learn(self, is_plain: bool, is_new: bool) {
+    /// The file was asked, after `asked`: whether it is blocking without a time limit. The driver
+    /// was armed anew for it. `is_new`: it did not know the file before.
+    pub(super) fn learn(self, asked: u32, is_plain: bool, is_new: bool) {
         if is_new {
             self.hints.kind.store(UNKNOWN, Relaxed);
         }
         if is_plain {
-            self.hints
-                .plain_at
-                .store(CHANGES.load(Relaxed) | 1, Relaxed);
+            self.hints.plain_at.store(asked, Relaxed);
         }
     }
 }
