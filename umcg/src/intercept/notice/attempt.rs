@@ -129,9 +129,8 @@ fn wait(
     known: Option<ReadNumber>,
     limit: &mut Option<WaitLimit>,
 ) -> io::Result<Waited> {
-    if let (None, Some(known)) = (&limit, known.filter(|known| known.is_quick()))
-        && known.wait(reason(trial), after(BELIEVED))
-    {
+    let believed = known.filter(|known| limit.is_none() && known.is_quick());
+    if believed.is_some_and(|known| known.wait(reason(trial), after(BELIEVED))) {
         return Ok(Waited::Again);
     }
     let asked = known.map(ReadNumber::ask);
