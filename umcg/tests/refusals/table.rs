@@ -297,6 +297,8 @@ pub(crate) const NAMES: &[(&str, &[&str])] = &[
     ("sigaction", &["rt_sigaction"]),
     ("wake_op", &["futex"]),
     ("socket_error", &["getsockopt"]),
+    ("socket_protocol", &["getsockopt"]),
+    ("socket_type", &["getsockopt"]),
     ("socket_with", &["socket"]),
     // Of std, and of the crate for io_uring.
     ("thread::Builder::new", &["clone3"]),
@@ -319,6 +321,8 @@ pub(crate) const NO_CALLS: &[&str] = &[
     "dlinfo",
     "dlopen",
     "dlsym",
+    "dup2",
+    "dup3",
     "execve",
     "execveat",
     "exit",
