@@ -1,0 +1,281 @@
+//! The program's actions for signals: those whose handler has ours in front, and those that are only
+//! noted. The kernel knows mask, flags and restorer as the program gave them, but for SA_RESETHAND,
+//! which would reset a signal that is kept: ours does that.
+
+use super::super::guest;
+use super::super::memory::{self, FAULT, KernelData};
+use super::mask::{GO, SIGSETXID, TICK, change, only};
+use super::{front, run};
+use std::cell::UnsafeCell;
+use std::ffi::c_int;
+use std::ptr::from_ref;
+use std::sync::atomic::{AtomicUsize, Ordering::*};
+use umcg_core::context::lock::Lock;
+use umcg_core::signal::{install, take_pending};
+use umcg_core::{call, guarded};
+
+const SIGNALS: usize = 64;
+
+/// The kernel's layout.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct KernelAction {
+    pub(super) handler: usize,
+    pub(super) flags: u64,
+    restorer: usize,
+    pub(super) mask: u64,
+}
+
+// SAFETY: four words.
+unsafe impl KernelData for KernelAction {}
+
+const DEFAULT: KernelAction = KernelAction {
+    handler: libc::SIG_DFL,
+    flags: 0,
+    restorer: 0,
+    mask: 0,
+};
+
+/// The program's actions whose handler has ours in front, or that are only noted.
+struct Actions(UnsafeCell<[KernelAction; SIGNALS + 1]>);
+
+// SAFETY: written under the lock. A handler reads an action while the program may be replacing it,
+// as it may with the kernel's: each word is read by itself.
+unsafe impl Sync for Actions {}
+
+static ACTIONS: Actions = Actions(UnsafeCell::new([DEFAULT; SIGNALS + 1]));
+static CHANGING: Lock<()> = Lock::new(());
+
+fn action(signal: c_int) -> *mut KernelAction {
+    ACTIONS
+        .0
+        .get()
+        .cast::<KernelAction>()
+        .wrapping_add(signal as usize)
+}
+
+/// The program's action now. Called by handlers.
+pub(super) fn current(signal: c_int) -> KernelAction {
+    // SAFETY: in the table.
+    unsafe { action(signal).read_volatile() }
+}
+
+/// The program's action is the default one from now on.
+pub(super) fn reset(signal: c_int) {
+    let _changing = CHANGING.lock();
+    // SAFETY: in the table; the lock is held.
+    unsafe { action(signal).write(DEFAULT) };
+    ask_kernel(signal, Some(DEFAULT));
+}
+
+/// The kernel carries out the default action from now on.
+pub(super) fn let_kernel_act(signal: c_int) {
+    ask_kernel(signal, Some(DEFAULT));
+}
+
+fn ours() -> usize {
+    run as *const () as usize
+}
+
+/// rt_sigaction(2).
+pub(in crate::intercept) fn set_action(arguments: [usize; 6]) -> Option<isize> {
+    let [number, new, old, bytes, ..] = arguments;
+    let signal = number as c_int;
+    let is_valid = (1..=SIGNALS as c_int).contains(&signal);
+    if !is_valid || bytes != size_of::<u64>() || signal == SIGSETXID {
+        return None; // the kernel's to answer, or the C library's own
+    }
+    let new = match new {
+        0 => None,
+        _ => match memory::read::<[u64; 4]>(new) {
+            Some([handler, flags, restorer, mask]) => Some(KernelAction {
+                handler: handler as usize,
+                flags,
+                restorer: restorer as usize,
+                mask,
+            }),
+            None => return Some(FAULT),
+        },
+    };
+    let changing = CHANGING.lock();
+    let (result, before) = exchange(signal, new);
+    drop(changing);
+    if result != 0 {
+        return Some(result);
+    }
+    let KernelAction {
+        handler,
+        flags,
+        restorer,
+        mask,
+    } = before;
+    let words = [handler as u64, flags, restorer as u64, mask];
+    Some(if old == 0 || memory::write(old, words) {
+        0
+    } else {
+        FAULT
+    })
+}
+
+/// Sets the program's action, if there is a new one. Returns the kernel's answer and the action
+/// before.
+fn exchange(signal: c_int, new: Option<KernelAction>) -> (isize, KernelAction) {
+    // SAFETY: in the table; the lock is held.
+    let noted = unsafe { action(signal).read() };
+    if signal == GO || signal == TICK {
+        if let Some(new) = new {
+            // SAFETY: as above.
+            unsafe { action(signal).write(new) };
+        }
+        return (0, noted);
+    }
+    if let Some(new) = new {
+        // Before the kernel knows: ours may be called at once.
+        // SAFETY: as above.
+        unsafe { action(signal).write(new) };
+    }
+    if is_always_ours(signal) {
+        return (0, noted);
+    }
+    let (result, kernels) = ask_kernel(signal, new.map(|new| in_front(signal, new)));
+    if result != 0 {
+        // SAFETY: as above.
+        unsafe { action(signal).write(noted) };
+    }
+    let before = if kernels.handler == ours() {
+        noted
+    } else {
+        kernels
+    };
+    (result, before)
+}
+
+/// Whether ours is installed whatever the program's action is: for faults, which the library's own
+/// handler passes on, and for traps, which the engine may have to answer.
+pub(super) fn is_always_ours(signal: c_int) -> bool {
+    matches!(signal, libc::SIGSEGV | libc::SIGBUS | libc::SIGTRAP)
+}
+
+/// The action that the kernel gets.
+fn in_front(signal: c_int, new: KernelAction) -> KernelAction {
+    if signal == libc::SIGQUIT && new.handler == libc::SIG_DFL {
+        return quit_action();
+    }
+    if matches!(new.handler, libc::SIG_DFL | libc::SIG_IGN) {
+        return new;
+    }
+    KernelAction {
+        handler: ours(),
+        flags: (new.flags | libc::SA_SIGINFO as u64) & !(libc::SA_RESETHAND as u32 as u64),
+        ..new
+    }
+}
+
+/// Ours for SIGQUIT where the program has no handler: it prints the list of threads before the
+/// process ends.
+fn quit_action() -> KernelAction {
+    KernelAction {
+        handler: ours(),
+        flags: (libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK | RESTORES) as u64,
+        restorer: RESTORER.load(Relaxed),
+        mask: 0,
+    }
+}
+
+/// SA_RESTORER: the action names the function that returns from handlers.
+const RESTORES: c_int = 0x0400_0000;
+/// The C library's function for that.
+static RESTORER: AtomicUsize = AtomicUsize::new(0);
+
+fn ask_kernel(signal: c_int, new: Option<KernelAction>) -> (isize, KernelAction) {
+    let mut before = DEFAULT;
+    let new = new
+        .as_ref()
+        .map_or(0, |new| from_ref(new).expose_provenance());
+    let old = (&raw mut before).expose_provenance();
+    let arguments = [signal as usize, new, old, size_of::<u64>(), 0, 0];
+    // SAFETY: two actions of the kernel's layout. The handler is ours, or the program's word.
+    let result = unsafe { call(libc::SYS_rt_sigaction, arguments) };
+    (result, before)
+}
+
+/// Puts ours in front of the handlers that the program has installed so far. For faults ours comes
+/// in any case, and the library's own handler in front of that. Called once.
+pub(in crate::intercept) fn take_over() {
+    let _changing = CHANGING.lock();
+    for signal in (1..=SIGNALS as c_int).filter(|signal| *signal != SIGSETXID) {
+        let kernels = ask_kernel(signal, None).1;
+        // SAFETY: in the table; the lock is held.
+        unsafe { action(signal).write(kernels) };
+        if is_always_ours(signal) {
+            // By the C library, which has the function that returns from handlers.
+            // SAFETY: ours is async-signal-safe, but for the program's own.
+            let _ = unsafe { install(signal, front, libc::SA_ONSTACK | libc::SA_NODEFER, 0) };
+        } else if !matches!(kernels.handler, libc::SIG_DFL | libc::SIG_IGN) {
+            ask_kernel(signal, Some(in_front(signal, kernels)));
+        }
+    }
+    let restorer = ask_kernel(libc::SIGSEGV, None).1.restorer;
+    RESTORER.store(restorer, Relaxed);
+    // SAFETY: in the table; the lock is held.
+    let quit = unsafe { action(libc::SIGQUIT).read() };
+    if quit.handler == libc::SIG_DFL {
+        ask_kernel(libc::SIGQUIT, Some(quit_action()));
+    }
+    guarded::load(ACTIONS.0.get().expose_provenance());
+}
+
+/// Before another program takes the process: it begins with the guest's mask, and without a signal
+/// of ours.
+pub(in crate::intercept) fn yield_go() {
+    ignore_for_exec();
+    if guest::adopted().is_none() {
+        return;
+    }
+    while take_pending(only(GO), None) == GO as isize {}
+    change(libc::SIG_UNBLOCK, only(GO));
+}
+
+/// Signals of which the kernel does not have the program's action.
+const NOTED_ONLY: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGTRAP, GO, TICK];
+
+/// The kernel's actions that [`ignore_for_exec`] has replaced.
+static REPLACED: Actions = Actions(UnsafeCell::new([DEFAULT; SIGNALS + 1]));
+
+/// Another program inherits which signals are ignored: the kernel is told of those that it does not
+/// know.
+fn ignore_for_exec() {
+    let _changing = CHANGING.lock();
+    for signal in NOTED_ONLY {
+        // SAFETY: in the table; the lock is held.
+        let noted = unsafe { action(signal).read() };
+        if noted.handler == libc::SIG_IGN {
+            let (_, before) = ask_kernel(signal, Some(noted));
+            let place = REPLACED.0.get().cast::<KernelAction>();
+            // SAFETY: in the table; the lock is held.
+            unsafe { *place.wrapping_add(signal as usize) = before };
+        }
+    }
+}
+
+/// Takes that back.
+fn act_after_exec() {
+    let _changing = CHANGING.lock();
+    for signal in NOTED_ONLY {
+        let place = REPLACED.0.get().cast::<KernelAction>();
+        let place = place.wrapping_add(signal as usize);
+        // SAFETY: in the table; the lock is held.
+        let before = unsafe { place.replace(DEFAULT) };
+        if before.handler != libc::SIG_DFL {
+            ask_kernel(signal, Some(before));
+        }
+    }
+}
+
+/// No other program took the process.
+pub(in crate::intercept) fn keep_go() {
+    act_after_exec();
+    if guest::adopted().is_some() {
+        change(libc::SIG_BLOCK, only(GO));
+    }
+}

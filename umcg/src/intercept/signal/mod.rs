@@ -1,0 +1,228 @@
+//! Signals of guests: their actions, the handler in front of the program's, masks.
+//!
+//! Each function that the program installs as a handler gets ours in front ([`run`]). It does two
+//! things for the program's:
+//!
+//! - If the guest is inside (`guest.rs`), it keeps the signal: it closes, sends the signal again to
+//!   the same kernel thread, and returns. The guest opens when it leaves.
+//! - The program's handler may wait, and so may return on a server. Then the guest goes home before
+//!   ours returns: the kernel restores mask and alternate stack there.
+//!
+//! | module | contains |
+//! |---|---|
+//! | `action` | the program's actions, and those that the kernel gets |
+//! | `mask` | masks of guests and servers |
+//!
+//! Signals of our own: the tick's, SIGURG, and [`GO`](mask::GO), SIGSTKFLT. The program's action
+//! for them is noted and never carried out. SIGSETXID is left to the C library and `umcg_core`.
+
+use super::dump;
+use super::guest::{self, Guest};
+use crate::rt::engine::guest as engine;
+use action::{KernelAction, is_always_ours};
+use mask::{CLOSED, GO, only};
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::Ordering::Relaxed;
+use umcg_core::call;
+use umcg_core::raw::{carry_home, requeue};
+use umcg_intercept::{on_trap, step_in, step_out};
+
+mod action;
+mod mask;
+
+pub(super) use action::{keep_go, set_action, take_over, yield_go};
+pub(super) use mask::{
+    as_servers, change, forget_go, let_requests_through, mask, mask_at_end, note_next_mask,
+    open_for_exit, set_mask,
+};
+
+/// [`run`], as the library's own function for handlers takes it.
+extern "C" fn front(signal: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
+    run(signal, information, context);
+}
+
+/// The handler in front of the program's.
+extern "C-unwind" fn run(signal: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: as the kernel passed it.
+    if signal == libc::SIGTRAP && unsafe { on_trap(context) } {
+        return;
+    }
+    if is_always_ours(signal) && !is_fault(signal, information) && forward(signal) {
+        return;
+    }
+    let Some(guest) = Guest::current() else {
+        // SAFETY: as the kernel passed it.
+        return unsafe { call_program(None, signal, information, context) };
+    };
+    // SAFETY: the kernel passes a context, whose signal set begins with the kernel's.
+    let mask = unsafe { (&raw mut (*context.cast::<libc::ucontext_t>()).uc_sigmask).cast::<u64>() };
+    // SAFETY: as the kernel passed it.
+    if guest.is_inside() && unsafe { is_abort_inside(signal, information, context) } {
+        // SAFETY: likewise.
+        return unsafe { call_program(None, signal, information, context) };
+    }
+    if guest.is_inside() && !is_fault(signal, information) {
+        // SAFETY: as above.
+        guest.note_closed(unsafe { mask.read() });
+        // SAFETY: as above.
+        unsafe { mask.write(CLOSED) };
+        return send_again(signal, information);
+    }
+    // SAFETY: as the kernel passed it.
+    if is_fault(signal, information) && unsafe { carry_home(context) } {
+        return;
+    }
+    if signal == libc::SIGQUIT {
+        dump::quit();
+    }
+    // A handler that compares the interrupted pc with addresses of its own finds the site's.
+    // SAFETY: as the kernel passed it.
+    let inside = unsafe { step_out(context) };
+    let blocked_faults = guest.blocks_faults();
+    // SAFETY: as the kernel passed it.
+    unsafe { call_program(Some(guest), signal, information, context) };
+    if let Some(inside) = inside {
+        // SAFETY: as above.
+        unsafe { step_in(context, inside) };
+    }
+    guest.enter();
+    engine::go_home();
+    guest.leave_closed();
+    // A signal that came in between has closed the guest, with the mask of a handler as its own.
+    // The kernel opens it now, by this frame's. From here on none closes.
+    guest.note_open();
+    // SAFETY: as above.
+    let restored = unsafe { mask.read() };
+    // A handler that interrupts the end of another one restores no less than that has noted.
+    guest.note_mask(if blocked_faults { u64::MAX } else { restored });
+    if guest::adopted().is_some() {
+        // SAFETY: as above. The kernel restores it now.
+        unsafe { *mask |= only(GO) };
+    }
+}
+
+/// A signal that servers cannot block, since it may be a fault, was sent to the process and came to
+/// a server: sends it to the home of the guest that runs there, or to the process's first thread.
+/// False if the caller is a guest at home, or there is no such thread.
+fn forward(signal: c_int) -> bool {
+    let at_home = Guest::current().is_some() && !guest::is_away();
+    if at_home || guest::is_aside() {
+        return false;
+    }
+    // SAFETY: no arguments.
+    let process = unsafe { call(libc::SYS_getpid, [0; 6]) } as usize;
+    let away = guest::adopted().filter(|adopted| adopted.is_away());
+    let thread = away.map_or(process, |adopted| adopted.tid() as usize);
+    // SAFETY: the signal has come to this process.
+    unsafe {
+        call(
+            libc::SYS_tgkill,
+            [process, thread, signal as usize, 0, 0, 0],
+        ) == 0
+    }
+}
+
+/// Whether this is abort(3) of a flow that is inside: of the library itself, or of the C library's
+/// handler of SIGSETXID at a home. Kept for later, the signal would be passed over: abort ends the
+/// process by an instruction that is none, once the signal has not ended it.
+///
+/// # Safety
+/// Called by the handler, with its arguments.
+unsafe fn is_abort_inside(
+    signal: c_int,
+    information: *const libc::siginfo_t,
+    context: *mut c_void,
+) -> bool {
+    // SAFETY: the kernel passes a siginfo_t.
+    if signal != libc::SIGABRT || unsafe { (*information).si_code } != libc::SI_TKILL {
+        return false;
+    }
+    // Whether the flow is in a system call of the C library's, as it is if it has sent the signal.
+    // SAFETY: as the kernel passed it.
+    let Some(inside) = (unsafe { step_out(context) }) else {
+        return false;
+    };
+    // SAFETY: just stepped out of.
+    unsafe { step_in(context, inside) };
+    true
+}
+
+/// Whether an instruction caused the signal, which would only come again.
+fn is_fault(signal: c_int, information: *const libc::siginfo_t) -> bool {
+    const FAULTS: [c_int; 5] = [
+        libc::SIGSEGV,
+        libc::SIGBUS,
+        libc::SIGFPE,
+        libc::SIGILL,
+        libc::SIGTRAP,
+    ];
+    // SAFETY: the kernel passes a siginfo_t.
+    FAULTS.contains(&signal) && unsafe { (*information).si_code } > 0
+}
+
+/// Sends a signal that has just come to the same kernel thread again. It is blocked there first,
+/// which the kernel may not have done (SA_NODEFER).
+fn send_again(signal: c_int, information: *const libc::siginfo_t) {
+    change(libc::SIG_BLOCK, CLOSED);
+    requeue(signal, information);
+}
+
+/// Carries out the program's action.
+///
+/// # Safety
+/// Called by the handler, with its arguments.
+unsafe fn call_program(
+    guest: Option<&Guest>,
+    signal: c_int,
+    information: *mut libc::siginfo_t,
+    context: *mut c_void,
+) {
+    let KernelAction {
+        handler,
+        flags,
+        mask,
+        ..
+    } = action::current(signal);
+    match handler {
+        // It was replaced meanwhile, or is that of a fault.
+        libc::SIG_DFL => return default_action(signal, information),
+        libc::SIG_IGN if !is_fault(signal, information) => return,
+        libc::SIG_IGN => return default_action(signal, information),
+        _ => {}
+    }
+    if flags as u32 & libc::SA_RESETHAND as u32 != 0 {
+        action::reset(signal);
+    }
+    if is_always_ours(signal) {
+        // The kernel does not know the program's action. It restores the mask at the end.
+        let is_deferred = flags as u32 & libc::SA_NODEFER as u32 == 0;
+        change(
+            libc::SIG_BLOCK,
+            mask | if is_deferred { only(signal) } else { 0 },
+        );
+    }
+    if let Some(guest) = guest {
+        // The frame does not have it: the handler may interrupt a call that waits with a mask.
+        guest.note_mask(change(libc::SIG_BLOCK, 0));
+        guest
+            .handled
+            .store(guest.handled.load(Relaxed).wrapping_add(1), Relaxed);
+        if flags as u32 & libc::SA_RESTART as u32 == 0 {
+            guest
+                .cut
+                .store(guest.cut.load(Relaxed).wrapping_add(1), Relaxed);
+        }
+    }
+    type Full = extern "C-unwind" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+    // SAFETY: the program gave it as a handler. One without SA_SIGINFO ignores the others.
+    let handler = unsafe { std::mem::transmute::<usize, Full>(handler) };
+    handler(signal, information, context);
+}
+
+fn default_action(signal: c_int, information: *const libc::siginfo_t) {
+    action::let_kernel_act(signal);
+    // A trap's instruction is not repeated.
+    if signal == libc::SIGTRAP || !is_fault(signal, information) {
+        requeue(signal, information);
+    }
+}
