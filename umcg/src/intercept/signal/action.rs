@@ -1,6 +1,6 @@
-//! The program's actions for signals: those whose handler has ours in front, and those that are only
-//! noted. The kernel knows mask, flags and restorer as the program gave them, but for SA_RESETHAND,
-//! which would reset a signal that is kept: ours does that.
+//! The program's actions for signals: those whose handler has ours in front, and those that are
+//! only noted. The kernel knows mask, flags and restorer as the program gave them, but for
+//! SA_RESETHAND, which would reset a signal that is kept: ours does that.
 
 use super::super::guest;
 use super::super::memory::{self, FAULT, KernelData};
