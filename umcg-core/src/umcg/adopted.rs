@@ -27,8 +27,9 @@
 //! - M2: at home, *closed*: the kernel thread blocks everything but SIGSETXID, and `Home::mask` has
 //!   the worker's mask. A worker comes home closed. The layer above opens, at a place where a
 //!   handler may run and an unwinder pass.
-//! - M3: away: `Home::mask` has it. The home thread looks for other signals when it is told
-//!   ([`set_mask`]).
+//! - M3: away: `Home::mask` has it. The home thread looks for the signals that it was told of last
+//!   ([`set_mask`], [`tell`]), whatever the mask is meanwhile: a worker that is short-lived, or
+//!   blocks signals for a moment, need not wake its home.
 //!
 //! Not chosen: handlers at home on a stack and storage of their own (they would run beside the
 //! worker), and re-sending by the handler that the signal interrupts (it needs storage to know
@@ -55,7 +56,12 @@ use umcg_context::way::nap;
 /// The signal by which glibc changes credentials in all threads. Its handler runs in any state.
 const SIGSETXID: c_int = 33;
 
-const UNBLOCKABLE: u64 = signal::only(libc::SIGKILL) | signal::only(libc::SIGSTOP);
+/// The signals that a home may look for. The kernel's masks never have those that cannot be
+/// blocked, and the masks that are noted may.
+const LOOKED_FOR: u64 = !(signal::only(libc::SIGKILL)
+    | signal::only(libc::SIGSTOP)
+    | signal::only(SIGSETXID)
+    | signal::only(GO));
 
 /// How many nanoseconds a home thread pauses between two looks where it cannot wait.
 const PAUSE: u32 = 1_000_000;
@@ -105,6 +111,7 @@ pub(crate) fn current() -> Option<&'static Worker> {
 pub(crate) fn leave(worker: &'static Worker, step: HomeStep) -> bool {
     let home = home(worker);
     close(worker);
+    look_for_what_is_open(home);
     home.adoption.step.store(step as *mut (), Relaxed);
     let inside = Inside::enter(worker);
     // Until a server runs it, it has no role but that of a worker away from servers.
@@ -190,9 +197,8 @@ pub(crate) fn mask(worker: &'static Worker) -> u64 {
 /// for one of the signals that it now wants, the home is told.
 pub(crate) fn set_mask(worker: &'static Worker, mask: u64) {
     let home = home(worker);
-    // ORDERING(watched.1): SeqCst, pairs with watched.2: either the home sees the mask, or this
-    // sees what the home looks for.
-    home.mask.store(mask & !UNBLOCKABLE, SeqCst);
+    home.mask.store(mask, Relaxed);
+    look_for_what_is_open(home);
     // ORDERING(watched.1): SeqCst, as above.
     if !worker.is_blocked() && wanted(home) & !home.adoption.watched.load(SeqCst) != 0 {
         wake(worker.node.tid());
@@ -202,8 +208,15 @@ pub(crate) fn set_mask(worker: &'static Worker, mask: u64) {
 /// Sets the mask of the calling worker, which is away, and leaves it to [`tell`] that the home
 /// looks for other signals.
 pub(crate) fn set_mask_untold(worker: &'static Worker, mask: u64) {
-    // ORDERING(watched.1): SeqCst, as in `set_mask`.
-    home(worker).mask.store(mask, SeqCst);
+    home(worker).mask.store(mask, Relaxed);
+}
+
+/// What the home is to look for from now on.
+pub(super) fn look_for_what_is_open(home: &Home) {
+    let wanted = !home.mask.load(Relaxed) & LOOKED_FOR;
+    // ORDERING(watched.1): SeqCst, pairs with watched.2: either the home sees this, or the load
+    // that follows sees what the home looks for.
+    home.adoption.wanted.store(wanted, SeqCst);
 }
 
 /// Tells the home of a worker that is away, if it looks for other signals than the worker wants. A
@@ -211,10 +224,10 @@ pub(crate) fn set_mask_untold(worker: &'static Worker, mask: u64) {
 /// let every thread send all that belongs to it. Called by the worker, or with the right to it.
 pub(crate) fn tell(worker: &'static Worker) {
     let home = home(worker);
-    // ORDERING(watched.1): SeqCst, as in `set_mask`.
+    look_for_what_is_open(home);
+    // ORDERING(watched.1): SeqCst, as above.
     let watched = home.adoption.watched.load(SeqCst);
-    let differ = (wanted(home) ^ watched) & !UNBLOCKABLE != 0;
-    if differ && !home.adoption.is_called.load(Relaxed) {
+    if wanted(home) != watched && !home.adoption.is_called.load(Relaxed) {
         wake(worker.node.tid());
     }
 }
@@ -233,9 +246,8 @@ pub(crate) fn looks_for_none(worker: &'static Worker) -> bool {
 /// was not looking for it all the time, or has found one. A worker that is away asks.
 pub(crate) fn may_have_come(worker: &'static Worker, signals: u64) -> bool {
     let adoption = &home(worker).adoption;
-    let looked = signals & !signal::only(SIGSETXID) & !signal::only(GO);
     // ORDERING(watched.1): SeqCst, as in `set_mask`.
-    looked & !adoption.watched.load(SeqCst) != 0
+    signals & LOOKED_FOR & !adoption.watched.load(SeqCst) != 0
         || adoption.has_blocked.load(Relaxed)
         || adoption.is_called.load(Relaxed)
 }
@@ -256,10 +268,25 @@ pub(crate) fn is_called(worker: &'static Worker) -> bool {
     home(worker).adoption.is_called.load(Relaxed)
 }
 
-/// The signals that end an absence of the worker.
+/// The signals that end an absence of the worker, as it has told last.
 fn wanted(home: &Home) -> u64 {
     // ORDERING(watched.2): SeqCst, pairs with watched.1.
-    !home.mask.load(SeqCst) & !signal::only(SIGSETXID) & !signal::only(GO)
+    home.adoption.wanted.load(SeqCst)
+}
+
+/// The signals that the home looks for now.
+fn looked_for(home: &Home) -> u64 {
+    if home.adoption.is_called.load(Relaxed) {
+        return 0;
+    }
+    // Before the mask, which the worker stores first.
+    let wanted = wanted(home);
+    if home.adoption.has_blocked.load(Relaxed) {
+        // It was sent again, and would be found again.
+        wanted & !home.mask.load(Relaxed)
+    } else {
+        wanted
+    }
 }
 
 /// Waits at home for `go`. Calls the worker if a signal comes that it does not block.
@@ -273,16 +300,11 @@ fn await_go(worker: &'static Worker, home: &'static Home) {
             awake::take_storage(worker, home);
             return adoption.watched.store(0, Relaxed);
         }
-        let signals = if adoption.is_called.load(Relaxed) {
-            0
-        } else {
-            wanted(home)
-        };
+        let signals = looked_for(home);
         // ORDERING(watched.2): SeqCst, pairs with watched.1.
         adoption.watched.store(signals, SeqCst);
-        // `set_mask` stores the mask and loads `watched`.
-        let unseen = wanted(home) & !signals != 0 && !adoption.is_called.load(Relaxed);
-        if unseen {
+        // The worker stores what it wants, and loads `watched`.
+        if looked_for(home) & !signals != 0 {
             continue;
         }
         let mut information = MaybeUninit::<libc::siginfo_t>::zeroed();
@@ -308,7 +330,7 @@ fn take(
     }
     // SAFETY: the kernel has written it.
     let information = unsafe { information.assume_init_ref() };
-    let is_blocked_now = wanted(home) & signal::only(number) == 0;
+    let is_blocked_now = home.mask.load(Relaxed) & signal::only(number) != 0;
     if is_blocked_now {
         home.adoption.has_blocked.store(true, Relaxed);
     }

@@ -21,7 +21,9 @@ pub(crate) struct Adoption {
     pub(super) has_blocked: AtomicBool,
     /// The kernel thread may have signals that came to the process, sent again to itself.
     pub(super) owes: AtomicBool,
-    /// The signals that the home thread looks for just now.
+    /// The signals that the home thread is to look for.
+    pub(super) wanted: AtomicU64,
+    /// Those that it looks for just now.
     pub(super) watched: AtomicU64,
     /// The next in [`CALLED`], and whether it is there.
     pub(super) next: AtomicPtr<()>,
@@ -51,6 +53,7 @@ impl Adoption {
             is_called: AtomicBool::new(false),
             has_blocked: AtomicBool::new(false),
             owes: AtomicBool::new(false),
+            wanted: AtomicU64::new(0),
             watched: AtomicU64::new(0),
             next: AtomicPtr::new(null_mut()),
             is_listed: AtomicBool::new(false),

@@ -58,8 +58,7 @@ pub struct HomeStart {
 /// Touches no storage.
 pub(crate) fn rest(worker: &'static Worker) -> bool {
     let home = home(worker);
-    // ORDERING(watched.1): SeqCst, as for `adopted::set_mask`.
-    home.mask.store(u64::MAX, SeqCst);
+    home.mask.store(u64::MAX, Relaxed);
     tell(worker);
     // ORDERING(marked.1): SeqCst, pairs with marked.2.
     home.adoption.rests.store(true, SeqCst);

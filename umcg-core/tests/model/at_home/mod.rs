@@ -193,8 +193,8 @@ unsafe extern "C" fn enter(_: *mut ()) -> ! {
 
 /// A worker ends, and the next one begins at its home; unless a call from outside has been let
 /// through to the home before. Then, and in the end, the thread of the home ends, and is given back
-/// once.
-fn used_again(is_marked: bool) {
+/// once. `tells`: the next one tells the home of its mask, and gets a signal.
+fn used_again(is_marked: bool, tells: bool) {
     let worker = Worker::away(TID, FIRST, 0);
     WORKERS.set(TID, Some(worker));
     let home = home_thread(worker);
@@ -221,8 +221,17 @@ fn used_again(is_marked: bool) {
         };
         // SAFETY: its fields are not used.
         unsafe { homes::begin(worker, &start) };
+        let told = if tells {
+            let (courier, sender) = (courier(), spawn(|| kernel::send(TID, SIGNAL)));
+            adopted::tell(worker);
+            courier.join().unwrap();
+            sender.join().unwrap();
+            1
+        } else {
+            0
+        };
         worker.send_home();
-        assert_eq!(home.join().unwrap(), Some(0));
+        assert_eq!(home.join().unwrap(), Some(told));
     } else {
         let other = spawn(homes::reclaim);
         homes::retire(worker);
@@ -247,6 +256,7 @@ fn homes_see_signals_and_end() {
     check(|| called(Change::FreesUntold, PROCESS));
     check(|| called(Change::BlocksAndFrees, TID));
     check(|| called(Change::BlocksAndFrees, PROCESS));
-    check(|| used_again(false));
-    check(|| used_again(true));
+    check(|| used_again(false, false));
+    check(|| used_again(false, true));
+    check(|| used_again(true, false));
 }

@@ -73,6 +73,7 @@ impl Worker {
         };
         home.adoption.is_adopted.store(true, SeqCst);
         home.adoption.is_closed.store(true, SeqCst);
+        super::adopted::look_for_what_is_open(&home);
         Box::leak(Box::new(Worker {
             node: Node {
                 tid,

@@ -18,6 +18,9 @@ pub(super) const fn only(signal: c_int) -> u64 {
     1 << (signal - 1)
 }
 
+/// The kernel takes them out of each mask.
+const UNBLOCKABLE: u64 = only(libc::SIGKILL) | only(libc::SIGSTOP);
+
 /// All that a kernel thread blocks that is closed.
 pub(super) const CLOSED: u64 = !only(SIGSETXID);
 
@@ -59,7 +62,7 @@ pub(in crate::intercept) fn set_mask(arguments: [usize; 6], frees: &mut bool) ->
     let new = match new {
         0 => None,
         _ => match memory::read::<u64>(new) {
-            Some(new) => Some(new),
+            Some(new) => Some(new & !UNBLOCKABLE),
             None => return Some(FAULT),
         },
     };
