@@ -109,8 +109,10 @@ class Tree:
             return sorted(
                 str(path.relative_to(self.root)) for path in self.root.rglob("*") if path.is_file()
             )
+        # New files too, though git does not know them yet.
+        command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         listed = subprocess.run(
-            ["git", "ls-files", "-z"], cwd=self.root, check=True, capture_output=True, text=True
+            command, cwd=self.root, check=True, capture_output=True, text=True
         )
         return [name for name in listed.stdout.split("\0") if name]
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Prints how many times threads gave up their CPU while a thousand threads were made and joined, one
- * after the other: a thousand times natively, hardly ever where kernel threads are used again. The
- * first ones end before there is any to use, and each that has ended is to serve for the next. */
+/* Prints how many times threads gave up their CPU while a thousand threads were made and joined,
+ * one after the other: a thousand times natively, hardly ever where kernel threads are used again.
+ * The first ones end before there is any to use, and each that has ended is to serve for the next.
+ */
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/resource.h>
