@@ -97,8 +97,22 @@ pub fn light() {
     } else {
         // ORDERING(asymmetric.1): SeqCst, pairs with asymmetric.2. Where the kernel does not help,
         // each side has a fence of its own.
-        fence(SeqCst);
+        full_fence();
     }
+}
+
+/// A sequentially consistent fence. The compiler has an instruction for it that takes 18 ns on some
+/// processors (Zen 5), where a locked operation takes 5.
+#[inline(always)]
+pub fn full_fence() {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: changes nothing. To the compiler it may look at all of memory, and change it.
+    unsafe {
+        core::arch::asm!("lock or dword ptr [rsp], 0")
+    };
+    // ORDERING(full-fence): SeqCst, pairs with itself: callers say which of them are a pair.
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    fence(SeqCst);
 }
 
 /// The fence of the rare side: a full one, for the caller and for every thread that calls

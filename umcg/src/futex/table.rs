@@ -34,7 +34,7 @@
 
 use super::many::{Claim, Many};
 use crate::rt::spin::{Spin, SpinGuard};
-use crate::rt::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*, fence};
+use crate::rt::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*, full_fence};
 use crate::rt::wait::{ClaimedList, Place, Places};
 use std::ops::Deref;
 use std::ptr::null;
@@ -193,7 +193,7 @@ impl<const BUCKETS: usize> Table<BUCKETS> {
         if cfg!(any(not(target_arch = "x86_64"), loom)) {
             // ORDERING(idle.2): SeqCst, pairs with idle.1: this comes after the lock is seen to be
             // taken, and before the word is looked at.
-            fence(SeqCst);
+            full_fence();
         }
         places
     }
@@ -209,7 +209,7 @@ impl<const BUCKETS: usize> Table<BUCKETS> {
         }
         // ORDERING(idle.1): SeqCst, pairs with idle.2: this comes after the word is changed, and
         // before the lock is seen to be free.
-        fence(SeqCst);
+        full_fence();
         bucket.places.is_free() && !bucket.is_used.load(Relaxed)
     }
 

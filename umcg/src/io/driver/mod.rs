@@ -42,10 +42,11 @@ use source::Source;
 use std::any::Any;
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use std::{fmt, io};
+use umcg_core::asymmetric::full_fence;
 use uring::IoRing;
 
 /// How a runtime does its input and output.
@@ -243,7 +244,7 @@ impl Poller for Driver {
 
     fn wake(&self) {
         // ORDERING(asleep.2): SeqCst, pairs with asleep.1.
-        fence(SeqCst);
+        full_fence();
         // ORDERING(sleeper.1): AcqRel, pairs with sleeper.2: the poller that was woken sees the
         // caller's earlier writes.
         if self.0.sleeper.swap(NOTIFIED, AcqRel) == ASLEEP && !self.is_left_behind() {
@@ -291,7 +292,7 @@ impl DriverState {
                 .is_ok();
             // ORDERING(asleep.1): SeqCst, pairs with asleep.2: either this thread sees that the
             // caller's sleep is over, or the waking thread sees the announcement.
-            fence(SeqCst);
+            full_fence();
             if !announced || !asleep() {
                 timeout = Some(Duration::ZERO);
             }

@@ -36,7 +36,7 @@
 //!   rank. No less urgent worker runs because of it: the scheduler gives out the most urgent first.
 
 use super::here::Here;
-use super::sync::{AtomicU64, Ordering::*, fence};
+use super::sync::{AtomicU64, Ordering::*, full_fence};
 
 /// Rank of no worker: less urgent than any worker.
 pub(crate) const NOBODY: u64 = u64::MAX;
@@ -67,7 +67,7 @@ impl Post {
         self.runs.store(NOBODY, Relaxed);
         // ORDERING(rank.1): SeqCst, pairs with rank.2: either this server finds the worker, or the
         // other thread finds the post free.
-        fence(SeqCst);
+        full_fence();
     }
 
     /// S2, if there is no worker. Forgets the rank it was called for, but not that it was called:
@@ -128,7 +128,7 @@ pub(crate) fn call(
     mut preempt: impl FnMut(usize),
 ) {
     // ORDERING(rank.2): SeqCst, pairs with rank.1.
-    fence(SeqCst);
+    full_fence();
     let servers = only.map_or(0..ranked.servers(), |server| server..server + 1);
     loop {
         let posts = servers.clone().filter_map(|server| {

@@ -2,10 +2,8 @@
 //! checker's (`tests/model/sync.rs`).
 
 use std::sync::OnceLock;
-pub(crate) use std::sync::atomic::{
-    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
-};
-pub(crate) use umcg_core::asymmetric::{heavy, init, light};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+pub(crate) use umcg_core::asymmetric::{full_fence, heavy, init, light};
 pub(crate) use umcg_core::context::local::Hold;
 pub(crate) use umcg_core::context::lock::HoldLock;
 

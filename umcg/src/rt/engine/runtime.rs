@@ -14,11 +14,9 @@ use crate::rt::task::runnable::{self, Runnable};
 use crate::rt::task::{RuntimeOf, Task};
 use std::ptr::null_mut;
 use std::sync::Arc;
-use std::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, fence,
-};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
-use umcg_core::asymmetric;
+use umcg_core::asymmetric::{self, full_fence};
 use umcg_core::context::lock::HoldLock;
 use umcg_core::context::way::nap;
 use umcg_core::raw::{self, Group, SizeClass};
@@ -401,7 +399,7 @@ impl RuntimeState {
     pub(crate) fn wake_from_outside(&self, wake: Wake) {
         // ORDERING(outside-wake.1): SeqCst, pairs with outside-wake.2: either the sleeper finds the
         // worker, or this thread finds the sleeper.
-        fence(SeqCst);
+        full_fence();
         self.wake(wake);
     }
 

@@ -2,7 +2,9 @@
 //! `idle`.
 
 use super::poller::Poller;
-use crate::rt::base::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, fence};
+use crate::rt::base::sync::{
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, full_fence,
+};
 use rustix::thread::futex::{self, Flags};
 
 pub(crate) const AWAKE: u32 = 0;
@@ -80,7 +82,7 @@ impl Sleepers {
     fn is_searched(&self) -> bool {
         // ORDERING(searching.1): SeqCst, pairs with searching.2: a searcher that has found another
         // worker looks once more.
-        fence(SeqCst);
+        full_fence();
         self.searching.load(Relaxed) != 0
     }
 
@@ -88,7 +90,7 @@ impl Sleepers {
         let last = self.searching.fetch_sub(1, Relaxed) == 1;
         // ORDERING(searching.2): SeqCst, pairs with searching.1. It is a fence: the loads that
         // follow are relaxed, and an operation would not order them.
-        fence(SeqCst);
+        full_fence();
         last
     }
 

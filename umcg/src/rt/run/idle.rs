@@ -35,7 +35,7 @@
 
 use super::{deadlock, turns};
 use crate::rt::base::clock;
-use crate::rt::base::sync::{AtomicU32, Ordering::*, fence};
+use crate::rt::base::sync::{AtomicU32, Ordering::*, full_fence};
 use crate::rt::engine::server::ServerState;
 use crate::rt::engine::sleepers::{IN_DRIVER, ON_FUTEX};
 use crate::rt::wait::expire::expire;
@@ -92,7 +92,7 @@ fn sleep_unless_needed(local: &ServerState, nap: Option<Duration>) {
     } else if shared.servers.len() == 1 {
         // ORDERING(outside-wake.2): SeqCst, pairs with outside-wake.1 and all-asleep.1: all other
         // threads are outside.
-        fence(SeqCst);
+        full_fence();
     } else {
         asymmetric::heavy();
     }

@@ -26,7 +26,9 @@
 //! - P3: new workers, and workers from outside, wake a sleeping server as before.
 
 use crate::rt::base::here::Here;
-use crate::rt::base::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, fence};
+use crate::rt::base::sync::{
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, full_fence,
+};
 use std::time::Duration;
 
 /// In nanoseconds: workers that their server will have run after this time are not stolen.
@@ -99,7 +101,7 @@ impl Patrol {
     fn is_relied_on(&self) -> bool {
         // ORDERING(patrol.1): SeqCst, pairs with patrol.2: either the server that ends its patrol
         // sees the worker, or this sees that the patrol has ended.
-        fence(SeqCst);
+        full_fence();
         self.count.load(Relaxed) > 0
     }
 
@@ -154,7 +156,7 @@ impl Patrol {
         self.count.fetch_sub(1, Relaxed);
         // ORDERING(patrol.2): SeqCst, pairs with patrol.1. It is a fence: the loads that follow are
         // relaxed, and an operation would not order them.
-        fence(SeqCst);
+        full_fence();
     }
 }
 

@@ -5,6 +5,10 @@ pub(crate) use crate::checker::shim::atomic::{
 };
 use real::cell::Cell;
 
+pub(crate) fn full_fence() {
+    fence(Ordering::SeqCst);
+}
+
 thread_local! {
     static HAS_HEAVY: Cell<bool> = const { Cell::new(false) };
 }

@@ -7,6 +7,10 @@ pub(crate) use shuttle::sync::atomic::{
 };
 use shuttle::sync::{Mutex, MutexGuard};
 
+pub(crate) fn full_fence() {
+    fence(Ordering::SeqCst);
+}
+
 /// Nothing: to the checker every atomic operation is sequentially consistent. `tso` shows that
 /// fences are needed, and enough.
 pub(crate) fn light() {}
