@@ -25,8 +25,8 @@ use super::stats::CountKind;
 use super::{
     attributes, code, freed, futex, outsider, signal, sleep, state, thread, trace, trial, words,
 };
-use crate::rt;
 use crate::rt::engine::guest as engine;
+use crate::rt::wait::yielding::yield_to_another;
 use std::ptr::from_ref;
 use std::sync::atomic::Ordering::Relaxed;
 use umcg_intercept::{Call, Next};
@@ -140,13 +140,20 @@ fn go_home(guest: &Guest, call: &Call) {
     state::preserved(engine::go_home);
 }
 
-fn give_way(guest: &Guest, call: &Call) -> Stage {
-    if guest::is_away() {
-        guest.stand.note(LeaveReason::Yield, call);
-        guest.counts.count(CountKind::Pause);
-        state::preserved(rt::yield_now);
+/// A guest gives way to guests. If none is ready, and now and then in any case, it gives way to the
+/// kernel's other threads as well, for one of which it may wait.
+fn give_way(guest: &Guest, call: &mut Call) -> Stage {
+    const TURN: u64 = 32;
+    if !guest::is_away() {
+        return Stage::Native;
     }
-    Stage::Native
+    guest.stand.note(LeaveReason::Yield, call);
+    let is_for_all = guest.counts.count(CountKind::Pause) % TURN == 0;
+    if state::preserved(yield_to_another) && !is_for_all {
+        answered(call, Some(0))
+    } else {
+        Stage::Native
+    }
 }
 
 fn set_mask(guest: &Guest, call: &mut Call) -> Stage {

@@ -31,11 +31,13 @@ pub(super) const KINDS: usize = 6;
 pub(super) struct Counts([AtomicU64; KINDS]);
 
 impl Counts {
-    /// Counts one more. Called by the guest itself.
+    /// Counts one more, and returns how many there were. Called by the guest itself.
     #[inline(always)]
-    pub(super) fn count(&self, counted: CountKind) {
+    pub(super) fn count(&self, counted: CountKind) -> u64 {
         let count = &self.0[counted as usize];
-        count.store(count.load(Relaxed) + 1, Relaxed);
+        let before = count.load(Relaxed);
+        count.store(before + 1, Relaxed);
+        before
     }
 
     /// The counts as they are just now.

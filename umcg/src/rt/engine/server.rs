@@ -337,20 +337,26 @@ impl Running {
         unsafe { self.running.wait(None) };
     }
 
-    /// Lets other workers run. The caller goes on when it is its turn again. Switches.
+    /// Lets other workers run. The caller goes on when it is its turn again. Switches. False if it
+    /// has not, as no other worker was ready.
     #[inline]
-    pub(crate) fn give_way(self) {
-        if !self.local().shared().has_slots {
+    pub(crate) fn give_way(self) -> bool {
+        let next = if self.local().shared().has_slots {
+            self.local().next_without_server()
+        } else {
             // Goes through the server, so that the scheduler chooses among all workers, the caller
             // included.
-            return self.leave(yielded);
-        }
-        match self.local().next_without_server() {
+            None
+        };
+        match next {
             Some(next) => self.switch_to(next, yielded),
-            // There is no other worker. The server itself has something to do now and then.
-            None if self.local().is_due() => self.leave(yielded),
-            None => {}
+            // The server itself has something to do now and then.
+            None if !self.local().shared().has_slots || self.local().is_due() => {
+                self.leave(yielded);
+            }
+            None => return false,
         }
+        true
     }
 
     #[inline(always)]

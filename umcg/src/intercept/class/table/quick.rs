@@ -119,7 +119,7 @@ pub(in super::super) const QUICK: &[Row] = rows! {
     454 futex_wake, 455 futex_wait, 456 futex_requeue;
 
     [Class::User(User::Yield), Briefly, reads State::SCHEDULING]
-    "The next worker of the server runs; the kernel would run another kernel thread."
+    "The next worker of the server runs; now and then, or if there is none, a kernel thread."
     24 sched_yield;
 
     [Class::User(User::Sleep), Long, reads State::TIMES]
