@@ -8,7 +8,7 @@ use super::entry::{Ask, Count, Entry, File, Measure};
 const GROUPS: u64 = 2;
 const SENDERS: u64 = 10;
 /// Bytes of the file that xz and pigz compress.
-const INPUT: [usize; 2] = [2 << 20, 64 << 10];
+const INPUT: [usize; 2] = [16 << 20, 64 << 10];
 /// Its name.
 const TEXT: &str = "text";
 
