@@ -61,7 +61,8 @@ pub enum Next {
 ///
 /// It runs on the caller's stack, at any place where the program makes system calls: in signal
 /// handlers, between `vfork` and `exec`, in the first and the last instructions of threads. It must
-/// neither unwind nor use vector registers beyond the low halves of xmm0 to xmm15.
+/// neither unwind, nor use vector registers beyond the low halves of xmm0 to xmm15, nor compute
+/// with floats, which notes exceptions in MXCSR.
 pub type Hook = unsafe extern "C" fn(&mut Call) -> Next;
 
 /// Descriptor of a site: constant, beside the code of its trampoline. The stub reads it.

@@ -112,6 +112,13 @@ pub unsafe fn save_extended(_area: *mut u8) -> bool {
 /// None is needed.
 pub unsafe fn restore_extended(_area: *const u8) {}
 
+/// Does nothing.
+///
+/// # Safety
+///
+/// None.
+pub unsafe fn clear_extended() {}
+
 /// Makes a system call, by way of the C library.
 ///
 /// # Safety

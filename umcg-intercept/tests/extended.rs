@@ -2,7 +2,7 @@
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 use core::arch::{asm, global_asm};
-use umcg_intercept::{extended_size, restore_extended, save_extended};
+use umcg_intercept::{clear_extended, extended_size, restore_extended, save_extended};
 
 /// All of a thread's registers that a test fills and reads: ymm0 to 15, zmm0 to 31, k0 to 7.
 #[repr(C, align(64))]
@@ -230,6 +230,60 @@ fn control_words() {
 }
 
 #[test]
+fn x87_exceptions() {
+    let noted = || {
+        let mut status = 0_u16;
+        // SAFETY: stores two bytes.
+        unsafe { asm!("fnstsw [{}]", in(reg) &raw mut status) };
+        status & 0x3f
+    };
+    let mut area = vec![0_u8; extended_size()];
+    // SAFETY: notes that a result is inexact, and leaves the stack of registers as it was.
+    unsafe { asm!("fldpi", "fldpi", "fmulp", "fstp st(0)") };
+    let before = noted();
+    assert_ne!(before, 0);
+    // SAFETY: the area is large enough.
+    unsafe { save_extended(area.as_mut_ptr()) };
+    let meanwhile = noted();
+    // SAFETY: saved before.
+    unsafe { restore_extended(area.as_ptr()) };
+    assert_eq!((meanwhile, noted()), (0, before));
+    // SAFETY: as a thread begins.
+    unsafe { asm!("fnclex") };
+}
+
+#[test]
+fn cleared() {
+    if !is_x86_feature_detected!("avx") {
+        return;
+    }
+    let mut upper = [[!0_u64; 4]; 2];
+    let mut status = 0_u16;
+    // SAFETY: as a function that leaves vector registers in use, and an inexact result.
+    unsafe {
+        asm!(
+            "fldpi", "fldpi", "fmulp", "fstp st(0)",
+            "vpcmpeqd ymm0, ymm0, ymm0", "vinsertf128 ymm15, ymm0, xmm0, 1",
+            out("xmm0") _, out("xmm15") _,
+        );
+    }
+    // SAFETY: nothing needs them.
+    unsafe { clear_extended() };
+    // SAFETY: stores registers.
+    unsafe {
+        asm!(
+            "vmovdqu [{0}], ymm0", "vmovdqu [{0} + 32], ymm15", "fnstsw [{1}]",
+            in(reg) &raw mut upper, in(reg) &raw mut status,
+        );
+    }
+    assert_eq!(
+        (upper[0][2..].to_vec(), upper[1][2..].to_vec()),
+        (vec![0; 2], vec![0; 2])
+    );
+    assert_eq!(status & 0x3f, 0);
+}
+
+#[test]
 fn x87_registers() {
     let mut area = vec![0_u8; extended_size()];
     let place = area.as_mut_ptr();
@@ -257,6 +311,8 @@ fn x87_registers() {
     };
     assert_eq!(values, [1.0, std::f64::consts::PI]);
     // With an empty stack nothing is saved, though the registers count as used.
+    // SAFETY: forgets that the value stored last is inexact.
+    unsafe { asm!("fnclex") };
     // SAFETY: the area is large enough.
     unsafe { save_extended(place) };
     // SAFETY: saved before.

@@ -2,15 +2,12 @@
 //!
 //! The kernel gives a child all registers of its maker but the stack pointer and the result. Here
 //! it gets those by which the C library's function for threads hands its arguments over, and the
-//! maker's control words. The others are 0: the hook does not know them.
+//! maker's floating-point environment: control words and exceptions. The others are 0: the hook
+//! does not know them.
 
 use crate::call::Call;
 use core::arch::asm;
 use core::mem::offset_of;
-use core::ptr::from_ref;
-
-/// Where the stub keeps the MXCSR of the caller, from its [`Call`] on.
-const MXCSR: usize = 528;
 
 /// The first registers of a thread.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +17,8 @@ pub struct Child {
     stack: usize,
     arguments: [usize; 6],
     mxcsr: u32,
-    x87: u32,
+    /// Control word and status word.
+    x87: [u16; 2],
 }
 
 const _: () = assert!(offset_of!(Child, resume) == 0);
@@ -34,7 +32,8 @@ impl Child {
     /// The same in words.
     #[must_use]
     pub fn into_words(self) -> [u64; 9] {
-        let control = u64::from(self.mxcsr) | u64::from(self.x87) << 32;
+        let [control, status] = self.x87.map(u64::from);
+        let control = u64::from(self.mxcsr) | control << 32 | status << 48;
         let mut words = [0; 9];
         words[0] = self.resume as u64;
         words[1] = self.stack as u64;
@@ -53,21 +52,25 @@ impl Call {
     /// Called by the hook, with the call that the stub has passed.
     #[must_use]
     pub unsafe fn child(&self, stack: usize) -> Child {
-        let mxcsr = from_ref(self)
-            .cast::<u8>()
-            .wrapping_add(MXCSR)
-            .cast::<u32>();
-        let mut x87 = 0u16;
-        // SAFETY: stores two bytes.
-        unsafe { asm!("fnstcw [{}]", in(reg) &raw mut x87, options(nostack, preserves_flags)) };
+        let (mut mxcsr, mut x87) = (0u32, [0u16; 2]);
+        // SAFETY: stores four bytes and four.
+        unsafe {
+            asm!(
+                "stmxcsr [{0}]",
+                "fnstcw [{1}]",
+                "fnstsw [{1} + 2]",
+                in(reg) &raw mut mxcsr,
+                in(reg) &raw mut x87,
+                options(nostack, preserves_flags),
+            );
+        }
         Child {
             // SAFETY: the stub stored a descriptor, and descriptors live for ever.
             resume: unsafe { (*self.site).resume },
             stack,
             arguments: self.arguments,
-            // SAFETY: in the frame of the stub.
-            mxcsr: unsafe { mxcsr.read() },
-            x87: x87.into(),
+            mxcsr,
+            x87,
         }
     }
 }
@@ -84,6 +87,14 @@ pub unsafe fn begin_child(child: *const u64) -> ! {
         asm!(
             "ldmxcsr [rdi + 64]",
             "fldcw [rdi + 68]",
+            "mov ax, [rdi + 70]",
+            "and eax, 0x3f",
+            "jz 2f",
+            "sub rsp, 32",
+            "fnstenv [rsp]",
+            "or [rsp + 4], ax",
+            "fldenv [rsp]",
+            "2:",
             "mov rcx, [rdi]",
             "mov r11, [rdi + 8]",
             "mov rsi, [rdi + 24]",

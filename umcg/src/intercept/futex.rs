@@ -31,9 +31,9 @@ pub(super) fn begin(guest: &'static Guest, call: &mut Call, which: User) -> Stag
     if !is_waitv && !waits(call.arguments[1]) {
         guest.counts.count(CountKind::Wake);
         // SAFETY: the arguments of a system call.
-        let outcome = unsafe { kernel::futex(call.arguments) };
+        let outcome = unsafe { kernel::futex(&call.arguments) };
         if let Outcome::Done(woken @ 0..) = outcome {
-            outsider::wake_too(call.arguments, woken as usize);
+            outsider::wake_too(&call.arguments, woken as usize);
         }
         if matches!(outcome, Outcome::Done(1..)) && guest.count_wake() {
             give_way(guest, call);
@@ -41,7 +41,7 @@ pub(super) fn begin(guest: &'static Guest, call: &mut Call, which: User) -> Stag
         return settle(guest, call, outcome);
     }
     guest.counts.count(CountKind::Wait);
-    if !is_waitv && has_changed(call.arguments) {
+    if !is_waitv && has_changed(&call.arguments) {
         return answered(call, Some(EAGAIN));
     }
     if !run::is_begun() {
@@ -55,7 +55,7 @@ pub(super) fn begin(guest: &'static Guest, call: &mut Call, which: User) -> Stag
     guest.stand.note(LeaveReason::Word, call);
     call.notes[HANDLED] = guest.handled.load(Relaxed) as usize;
     call.notes[CUT] = guest.cut.load(Relaxed) as usize;
-    let arguments = call.arguments;
+    let arguments = &call.arguments;
     let outcome = state::preserved(|| {
         if is_waitv {
             // SAFETY: the arguments of a system call.
@@ -71,7 +71,8 @@ pub(super) fn begin(guest: &'static Guest, call: &mut Call, which: User) -> Stag
 /// Whether this wait is none, as the word has another value. Looked at before the registers are
 /// saved that a switch does not keep. Calls whose other arguments may be wrong are not judged here.
 #[inline]
-fn has_changed([word, operation, expected, timeout, _, bits]: [usize; 6]) -> bool {
+fn has_changed(arguments: &[usize; 6]) -> bool {
+    let [word, operation, expected, timeout, _, bits] = *arguments;
     let is_plain = (operation & COMMAND) as i32 == libc::FUTEX_WAIT || bits as u32 != 0;
     is_plain
         && timeout == 0
@@ -121,7 +122,7 @@ fn settle(guest: &'static Guest, call: &mut Call, outcome: Outcome) -> Stage {
 /// The guest is at home, and the handlers of the signal that cut its wait have run.
 pub(super) fn go_on(guest: &'static Guest, call: &mut Call) -> Stage {
     let is_waitv = call.number as libc::c_long == libc::SYS_futex_waitv;
-    let arguments = call.arguments;
+    let arguments = &call.arguments;
     if call.notes[REST] == 0 {
         // SAFETY: the arguments of a system call.
         let outcome = state::preserved(|| unsafe { kernel::waitv(arguments) });

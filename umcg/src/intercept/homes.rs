@@ -20,7 +20,7 @@
 use super::guest::{self, Guest};
 use super::notes::Notes;
 use super::stats::CountKind;
-use super::{memory, robust, signal, words};
+use super::{memory, robust, signal, state, words};
 use crate::futex::kernel::single;
 use crate::rt::engine::guest as engine;
 use crate::rt::engine::server::{self, ServerState};
@@ -324,6 +324,7 @@ pub(super) fn end(guest: &'static Guest, was_plain: bool) {
     home.keeps.store(is_usable && !home.is_renamed(), Relaxed);
     let task = engine::task_of(adopted.worker());
     engine::set_word(task, guest.as_word());
+    state::give_up();
     match server::running() {
         Some(running) => running.suspend(ended_away),
         // SAFETY: the caller is that worker, and at home.

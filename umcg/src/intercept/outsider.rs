@@ -157,24 +157,29 @@ pub(super) fn take_posted() {
 
 /// The caller has changed the word and made this call, which wakes, in the table, where it has
 /// found so many waiters: wakes outsiders, too. Returns how many.
-pub(super) fn wake_too(arguments: [usize; 6], woken: usize) -> usize {
-    let [word, operation, count, second_count, second, _] = arguments;
-    let (first_count, second) = match (operation & COMMAND) as i32 {
-        libc::FUTEX_WAKE_OP => (count, Some((second, second_count))),
-        // Those that the call would move do not look at the other word: they wake, and look again.
-        libc::FUTEX_REQUEUE | libc::FUTEX_CMP_REQUEUE => (EVERYONE, None),
-        _ => (count.saturating_sub(woken), None),
-    };
-    let mut total = 0;
-    for (word, count) in [Some((word, first_count)), second].into_iter().flatten() {
-        if count != 0 && is_waited_for(word) {
-            let operation = libc::FUTEX_WAKE as usize | PRIVATE;
-            // SAFETY: only the word's address counts.
-            let result = unsafe { make(libc::SYS_futex, [word, operation, count, 0, 0, 0]) };
-            total += usize::try_from(result).unwrap_or(0);
+#[inline]
+pub(super) fn wake_too(arguments: &[usize; 6], woken: usize) -> usize {
+    let [word, operation, count, second_count, second, _] = *arguments;
+    let count = match (operation & COMMAND) as i32 {
+        libc::FUTEX_WAKE_OP => {
+            return wake_in_kernel(word, count) + wake_in_kernel(second, second_count);
         }
+        // Those that the call would move do not look at the other word: they wake, and look again.
+        libc::FUTEX_REQUEUE | libc::FUTEX_CMP_REQUEUE => EVERYONE,
+        _ => count.saturating_sub(woken),
+    };
+    wake_in_kernel(word, count)
+}
+
+#[inline]
+fn wake_in_kernel(word: usize, count: usize) -> usize {
+    if count == 0 || !is_waited_for(word) {
+        return 0;
     }
-    total
+    let operation = libc::FUTEX_WAKE as usize | PRIVATE;
+    // SAFETY: only the word's address counts.
+    let result = unsafe { make(libc::SYS_futex, [word, operation, count, 0, 0, 0]) };
+    usize::try_from(result).unwrap_or(0)
 }
 
 fn is_waited_for(word: usize) -> bool {

@@ -1,7 +1,7 @@
 //! The registers that a system call preserves and a switch does not.
 
 use std::mem::MaybeUninit;
-use umcg_intercept::{restore_extended, save_extended};
+use umcg_intercept::{clear_extended, restore_extended, save_extended};
 
 /// The most bytes that [`umcg_intercept::extended_size`] tells.
 const MOST: usize = 2048;
@@ -24,6 +24,25 @@ pub(super) fn preserved<R>(f: impl FnOnce() -> R) -> R {
     // SAFETY: just saved there.
     unsafe { restore_extended(at) };
     result
+}
+
+/// The same among flows that switch by a function call, and leave these registers to each other as
+/// they are.
+pub(super) fn preserved_among_calls<R>(f: impl FnOnce() -> R) -> R {
+    preserved(|| {
+        let result = f();
+        // SAFETY: nothing of this function's needs them.
+        unsafe { clear_extended() };
+        result
+    })
+}
+
+/// The caller's flow ends: the next one here finds these registers as [`preserved`] leaves them.
+#[inline(never)]
+pub(super) fn give_up() {
+    let mut area = MaybeUninit::<Area>::uninit();
+    // SAFETY: an area of the right size and alignment.
+    unsafe { save_extended(area.as_mut_ptr().cast()) };
 }
 
 /// Whether the area is large enough here, and all registers are known.

@@ -105,7 +105,7 @@ fn a_wait_is_cut_and_goes_on() {
                 let rest = kernel::Rest::from_words(rest.into_words());
                 tell.store(true, SeqCst);
                 // SAFETY: the arguments of that call.
-                unsafe { kernel::go_on(call == Call::Waitv, arguments, rest) }
+                unsafe { kernel::go_on(call == Call::Waitv, &arguments, rest) }
             });
             eventually("it waits", || Side::Ours.waiting(word) == places);
             kernel::cut(party.handle);
@@ -155,7 +155,7 @@ fn the_rest_of_a_time() {
             kernel::take_cut(Handle::current());
             std::thread::sleep(Duration::from_millis(10));
             // SAFETY: the arguments of that call.
-            unsafe { kernel::go_on(false, arguments, rest) }
+            unsafe { kernel::go_on(false, &arguments, rest) }
         });
         kernel::cut(party.handle);
         assert_eq!(party.join(), Outcome::Done(-(libc::ETIMEDOUT as isize)));

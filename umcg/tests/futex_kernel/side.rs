@@ -80,7 +80,7 @@ fn in_kernel(call: Call, [a, b, c, d, e, f]: [usize; 6]) -> isize {
 
 /// The call of the library.
 pub(crate) fn ours(call: Call, arguments: [usize; 6]) -> Outcome {
-    let serve: unsafe fn([usize; 6]) -> Outcome = match call {
+    let serve: unsafe fn(&[usize; 6]) -> Outcome = match call {
         Call::Futex => kernel::futex,
         Call::Waitv => kernel::waitv,
         Call::Wait => kernel::futex_wait,
@@ -88,7 +88,7 @@ pub(crate) fn ours(call: Call, arguments: [usize; 6]) -> Outcome {
         Call::Requeue => kernel::futex_requeue,
     };
     // SAFETY: as above.
-    unsafe { serve(arguments) }
+    unsafe { serve(&arguments) }
 }
 
 pub(crate) fn at<T>(word: &T) -> usize {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Registers over waits, and while threads that use others are preempted: rounding modes of both
- * floating-point units, vector registers as wide as this CPU has them, mask registers. */
+ * floating-point units, their exceptions, vector registers as wide as this CPU has them, mask
+ * registers. */
 #include "check.h"
 #include <fenv.h>
 
@@ -51,6 +52,44 @@ static void *rounds(void *arg)
         __asm__ volatile("fnstcw %0" : "=m"(control));
         MUST((control & 0x0c00) == csr[mode] >> 3);
         MUST(1.0L / tenth == x87_result && 1.0 / third == sse_result);
+    }
+    return NULL;
+}
+
+/* A thread begins with those that its maker has noted. */
+static void *inherits(void *arg)
+{
+    MUST(fetestexcept(FE_ALL_EXCEPT) == (int)(intptr_t)arg);
+    return NULL;
+}
+
+/* Exceptions of floating point that one thread has noted, and another one has not. */
+static void *exceptions(void *arg)
+{
+    int own = (int)(intptr_t)arg, noted = own % 2 ? FE_DIVBYZERO | FE_INEXACT : 0;
+    pthread_t other;
+    void *page;
+
+    OK(feclearexcept(FE_ALL_EXCEPT));
+    OK(feraiseexcept(noted));
+    for (int turn = 0; turn < TURNS; turn++) {
+        switch (turn % 8) {
+        case 5:
+            OK(pthread_create(&other, NULL, inherits, (void *)(intptr_t)noted));
+            OK(pthread_join(other, NULL));
+            break;
+        case 6:
+            page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            MUST(page != MAP_FAILED);
+            OK(munmap(page, 4096));
+            break;
+        case 7:
+            usleep(20);
+            break;
+        default:
+            wait_a_turn(own);
+        }
+        MUST(fetestexcept(FE_ALL_EXCEPT) == noted);
     }
     return NULL;
 }
@@ -170,6 +209,8 @@ int main(void)
         OK(sem_init(&turns[at], 0, at == 0));
     in_threads(THREADS, rounds);
     SHOWN("rounding");
+    in_threads(THREADS, exceptions);
+    SHOWN("exceptions");
     if (__builtin_cpu_supports("avx2")) {
         width = 256;
         in_threads(THREADS, keeps_vectors);

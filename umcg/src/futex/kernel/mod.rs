@@ -111,7 +111,7 @@ const WAKE_BITSET: u32 = 10;
 /// # Safety
 /// The arguments are those of a system call: the kernel might write at their addresses, too, and
 /// here the library does.
-pub unsafe fn futex(arguments: [usize; 6]) -> Outcome {
+pub unsafe fn futex(arguments: &[usize; 6]) -> Outcome {
     let (operation, pointer) = (arguments[1] as u32, arguments[3]);
     let (flags, command) = (
         operation & (PRIVATE | CLOCK_REALTIME),
@@ -163,7 +163,7 @@ pub(crate) fn is_idle(address: usize) -> bool {
 ///
 /// # Safety
 /// As [`futex`], whose arguments these are; or those of [`waitv`].
-pub unsafe fn go_on(is_waitv: bool, arguments: [usize; 6], rest: Rest) -> Outcome {
+pub unsafe fn go_on(is_waitv: bool, arguments: &[usize; 6], rest: Rest) -> Outcome {
     if is_waitv {
         wait_for_list(arguments, rest.until)
     } else {
@@ -172,7 +172,7 @@ pub unsafe fn go_on(is_waitv: bool, arguments: [usize; 6], rest: Rest) -> Outcom
 }
 
 /// FUTEX_WAIT and FUTEX_WAIT_BITSET.
-fn wait(arguments: [usize; 6], until: FutexTimeout) -> Outcome {
+fn wait(arguments: &[usize; 6], until: FutexTimeout) -> Outcome {
     let command = arguments[1] as u32 & !(PRIVATE | CLOCK_REALTIME);
     let (address, expected) = (arguments[0], arguments[2] as u32);
     let bits = bits_of(command == WAIT_BITSET, arguments);
@@ -195,8 +195,8 @@ fn ended(end: WordEnd, until: FutexTimeout, restarts: bool) -> Outcome {
 }
 
 /// The operations that do not wait.
-fn wake_or_move(command: u32, arguments: [usize; 6]) -> Outcome {
-    let [from, _, count, others, to, last] = arguments;
+fn wake_or_move(command: u32, arguments: &[usize; 6]) -> Outcome {
+    let [from, _, count, others, to, last] = *arguments;
     let (count, others, last) = (count as i32, others as i32, last as u32);
     if matches!(command, WAKE | WAKE_BITSET) {
         return wake(from, count, bits_of(command == WAKE_BITSET, arguments));
@@ -245,8 +245,8 @@ fn wake(address: usize, count: i32, bits: u32) -> Outcome {
 ///
 /// # Safety
 /// As [`futex`].
-pub unsafe fn waitv(arguments: [usize; 6]) -> Outcome {
-    let [list, count, flags, pointer, clock, _] = arguments;
+pub unsafe fn waitv(arguments: &[usize; 6]) -> Outcome {
+    let [list, count, flags, pointer, clock, _] = *arguments;
     let count = count as u32 as usize;
     // Errors that do not depend on memory: the kernel finds them, too.
     if flags as u32 != 0 || count == 0 || count > vector::MOST || list == 0 {
@@ -258,7 +258,7 @@ pub unsafe fn waitv(arguments: [usize; 6]) -> Outcome {
     }
 }
 
-fn wait_for_list(arguments: [usize; 6], until: FutexTimeout) -> Outcome {
+fn wait_for_list(arguments: &[usize; 6], until: FutexTimeout) -> Outcome {
     let (list, count) = (arguments[0], arguments[1] as u32 as usize);
     listed(vector::wait(list, count, until.deadline()), until)
 }
@@ -280,7 +280,7 @@ fn listed(end: vector::ListEnd, until: FutexTimeout) -> Outcome {
     }
 }
 
-fn bits_of(has_bits: bool, arguments: [usize; 6]) -> u32 {
+fn bits_of(has_bits: bool, arguments: &[usize; 6]) -> u32 {
     if has_bits {
         arguments[5] as u32
     } else {

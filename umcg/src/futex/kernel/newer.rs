@@ -34,8 +34,8 @@ fn is_ours(flags: usize, words: &[usize]) -> bool {
 ///
 /// # Safety
 /// As [`futex`](super::futex).
-pub unsafe fn futex_wait(arguments: [usize; 6]) -> Outcome {
-    let [_, value, bits, flags, pointer, clock] = arguments;
+pub unsafe fn futex_wait(arguments: &[usize; 6]) -> Outcome {
+    let [_, value, bits, flags, pointer, clock] = *arguments;
     if !is_ours(flags, &[value, bits]) {
         return Outcome::Kernel;
     }
@@ -49,11 +49,11 @@ pub unsafe fn futex_wait(arguments: [usize; 6]) -> Outcome {
 ///
 /// # Safety
 /// As [`futex_wait`], whose arguments these are.
-pub unsafe fn go_on_futex_wait(arguments: [usize; 6], rest: Rest) -> Outcome {
+pub unsafe fn go_on_futex_wait(arguments: &[usize; 6], rest: Rest) -> Outcome {
     wait(arguments, rest.until)
 }
 
-fn wait(arguments: [usize; 6], until: FutexTimeout) -> Outcome {
+fn wait(arguments: &[usize; 6], until: FutexTimeout) -> Outcome {
     let (address, expected, bits) = (arguments[0], arguments[1] as u32, arguments[2] as u32);
     match check(address, bits) {
         Ok(()) => {
@@ -68,8 +68,8 @@ fn wait(arguments: [usize; 6], until: FutexTimeout) -> Outcome {
 ///
 /// # Safety
 /// As [`futex`](super::futex).
-pub unsafe fn futex_wake(arguments: [usize; 6]) -> Outcome {
-    let [address, bits, count, flags, ..] = arguments;
+pub unsafe fn futex_wake(arguments: &[usize; 6]) -> Outcome {
+    let [address, bits, count, flags, ..] = *arguments;
     if !is_ours(flags, &[bits]) {
         Outcome::Kernel
     } else if count as i32 != 0 {
@@ -87,11 +87,11 @@ pub unsafe fn futex_wake(arguments: [usize; 6]) -> Outcome {
 ///
 /// # Safety
 /// As [`futex`](super::futex).
-pub unsafe fn futex_requeue(arguments: [usize; 6]) -> Outcome {
+pub unsafe fn futex_requeue(arguments: &[usize; 6]) -> Outcome {
     requeue(arguments).unwrap_or_else(|outcome| outcome)
 }
 
-fn requeue([list, flags, wake, others, ..]: [usize; 6]) -> Result<Outcome, Outcome> {
+fn requeue(&[list, flags, wake, others, ..]: &[usize; 6]) -> Result<Outcome, Outcome> {
     if flags as u32 != 0 || list == 0 {
         return Err(Outcome::Kernel);
     }

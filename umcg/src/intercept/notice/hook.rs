@@ -2,7 +2,8 @@
 
 use super::super::class::{self, Class, Made, Trial, User, Watched};
 use super::super::outsider::{self, WordCall, word_call};
-use super::super::{code, memory, sleep, state};
+use super::super::state::preserved_among_calls;
+use super::super::{code, memory, sleep};
 use super::{attempt, locks, others, partial, ready};
 use crate::futex::kernel::{self, Outcome};
 use crate::rt;
@@ -96,7 +97,7 @@ fn look_at_code(call: &Call) {
         )
     };
     if code::is_unseen() && !is_of_malloc() {
-        raw::within(|| state::preserved(code::look));
+        raw::within(|| preserved_among_calls(code::look));
     }
 }
 
@@ -188,7 +189,7 @@ fn keeps_stack(call: &Call) -> bool {
 
 /// Wakes in the table, and outsiders in the kernel.
 fn wake(call: &mut Call) -> Next {
-    let arguments = call.arguments;
+    let arguments = &call.arguments;
     let wake = || {
         // SAFETY: the arguments of a system call.
         match unsafe { kernel::futex(arguments) } {
@@ -200,7 +201,7 @@ fn wake(call: &mut Call) -> Next {
             _ => None,
         }
     };
-    match raw::within(|| state::preserved(wake)) {
+    match raw::within(|| preserved_among_calls(wake)) {
         Some(result) => answer(call, result),
         None => Next::Native,
     }
@@ -246,7 +247,7 @@ fn is_turn() -> bool {
 fn give_way() -> bool {
     raw::within(|| match server::running() {
         Some(running) => {
-            state::preserved(|| running.give_way());
+            preserved_among_calls(|| running.give_way());
             true
         }
         None => false,
@@ -261,17 +262,17 @@ fn is_in_runtime() -> bool {
 /// Begins a blocking scope, in which the kernel makes the call.
 fn block(worker: raw::Worker, call: &mut Call, form: usize) -> Next {
     // SAFETY: the caller is this worker.
-    raw::within(|| state::preserved(|| unsafe { worker.begin_blocking() }));
+    raw::within(|| preserved_among_calls(|| unsafe { worker.begin_blocking() }));
     then(call, form | IN_SCOPE)
 }
 
 fn wait(worker: raw::Worker, call: &mut Call, which: WordCall) -> Next {
-    let arguments = call.arguments;
+    let arguments = &call.arguments;
     let wait = || {
         if !is_in_runtime() {
             return None;
         }
-        let outcome = state::preserved(|| match which {
+        let outcome = preserved_among_calls(|| match which {
             // SAFETY: the arguments of a system call.
             WordCall::WaitForList => unsafe { kernel::waitv(arguments) },
             // SAFETY: likewise.
@@ -309,7 +310,7 @@ fn doze(worker: raw::Worker, call: &mut Call) -> Next {
     let doze = |deadline: Option<Result<u64, isize>>| match deadline? {
         Ok(deadline) if is_in_runtime() => {
             // No signal of the program's cuts it: a cut is an old one.
-            while !state::preserved(|| cut::sleep_cuttable(&"sleep", deadline)) {
+            while !preserved_among_calls(|| cut::sleep_cuttable(&"sleep", deadline)) {
                 cut::take_cut(rt::Handle::current().task());
             }
             Some(0)
@@ -326,7 +327,7 @@ fn doze(worker: raw::Worker, call: &mut Call) -> Next {
 fn attempt(worker: raw::Worker, call: &mut Call, trial: Trial) -> Next {
     let end = raw::within(|| {
         let in_runtime = is_in_runtime();
-        state::preserved(|| attempt::make(call, trial, in_runtime))
+        preserved_among_calls(|| attempt::make(call, trial, in_runtime))
     });
     match end {
         attempt::End::Answer(result) => answer(call, result),
@@ -352,16 +353,16 @@ fn after(call: &mut Call) -> Next {
     let worker = (form & IN_SCOPE != 0).then(raw::Worker::current);
     if let Some(worker) = worker.flatten() {
         // SAFETY: the caller is this worker, which has begun the scope.
-        raw::within(|| state::preserved(|| unsafe { worker.end_blocking() }));
+        raw::within(|| preserved_among_calls(|| unsafe { worker.end_blocking() }));
     }
     match form {
-        IS_MAPPED => raw::within(|| state::preserved(code::mapped)),
+        IS_MAPPED => raw::within(|| preserved_among_calls(code::mapped)),
         IS_CLOSED => {
             let which = match call.number as libc::c_long {
                 libc::SYS_close => call.arguments[0],
                 _ => call.arguments[1],
             };
-            raw::within(|| state::preserved(|| ready::rouse(which)));
+            raw::within(|| preserved_among_calls(|| ready::rouse(which)));
         }
         IS_FORK if call.result == 0 => super::end_in_child(),
         _ => {}
