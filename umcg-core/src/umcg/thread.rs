@@ -283,6 +283,8 @@ pub(crate) fn retire(worker: &'static Worker) {
 /// Frees the resources of a worker whose home thread is gone. No tid names it.
 pub(crate) fn give_back(worker: &'static Worker) {
     if let Some(home) = &worker.home {
+        // The area was the home thread's. The caller's own is none of this.
+        home.rseq_bytes.store(0, Relaxed);
         leave_home(home);
     }
     SPARE.lock().give_back(worker);
