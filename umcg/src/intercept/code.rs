@@ -2,8 +2,8 @@
 //! in the process write.
 
 use super::class::Watched;
-use super::descriptor;
 use super::stage::Stage;
+use super::{descriptor, signal};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use umcg_intercept::{Call, forget, look_again};
 
@@ -26,6 +26,10 @@ pub(super) fn begin(call: &mut Call, watched: Watched) -> Stage {
             Stage::Native
         }
         Watched::Close | Watched::Replace | Watched::CloseRange => descriptor::begin(call, watched),
+        Watched::SignalFd => {
+            signal::keep_go_out(call);
+            Stage::Native
+        }
         other if other.is_in_place() => Stage::Native,
         _ => Stage::Home,
     }

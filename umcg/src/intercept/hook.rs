@@ -81,6 +81,7 @@ fn begin(guest: &'static Guest, call: &mut Call) -> Stage {
         Class::Try(which) => trial::begin(guest, call, which),
         Class::Home | Class::Change(_) => {
             guest.note_tid();
+            signal::keep_go_out(call);
             answered_or_home(guest, call)
         }
         Class::Thread(made) => {

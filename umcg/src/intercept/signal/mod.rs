@@ -12,6 +12,7 @@
 //! |---|---|
 //! | `action` | the program's actions, and those that the kernel gets |
 //! | `mask` | masks of guests and servers |
+//! | `sets` | sets of signals that calls bring |
 //!
 //! Signals of our own: the tick's, SIGURG, and [`GO`](mask::GO), SIGSTKFLT. The program's action
 //! for them is noted and never carried out. SIGSETXID is left to the C library and `umcg_core`.
@@ -29,12 +30,14 @@ use umcg_intercept::{on_trap, step_in, step_out};
 
 mod action;
 mod mask;
+mod sets;
 
 pub(super) use action::{keep_go, set_action, take_over, yield_go};
 pub(super) use mask::{
     as_servers, change, forget_go, let_requests_through, mask, mask_at_end, note_next_mask,
     open_for_exit, set_mask,
 };
+pub(super) use sets::keep_go_out;
 
 /// [`run`], as the library's own function for handlers takes it.
 extern "C" fn front(signal: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Threads that block all signals, and at once wait with another mask, or for signals: they get the
+ * one that was sent, and no other. */
+#include "check.h"
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/signalfd.h>
+
+enum { ROUNDS = 12, KINDS = 6 };
+
+static __thread volatile int taken;
+
+static void take(int signal)
+{
+    MUST(signal == SIGUSR1);
+    taken++;
+}
+
+static void wait_with(int kind, const sigset_t *none)
+{
+    struct epoll_event event;
+    int fd;
+
+    switch (kind) {
+    case 0:
+        FAILS(EINTR, sigsuspend(none));
+        break;
+    case 1:
+        FAILS(EINTR, ppoll(NULL, 0, NULL, none));
+        break;
+    case 2:
+        FAILS(EINTR, pselect(0, NULL, NULL, NULL, NULL, none));
+        break;
+    default:
+        fd = epoll_create1(EPOLL_CLOEXEC);
+        FAILS(EINTR, epoll_pwait(fd, &event, 1, -1, none));
+        MUST(close(fd) == 0);
+    }
+    MUST(taken == 1);
+}
+
+static void wait_for(int kind, const sigset_t *all)
+{
+    struct timespec short_time = {0, 1000000}, no_time = {0, 0};
+    struct signalfd_siginfo info;
+    int fd;
+
+    if (kind == 4) {
+        MUST(sigtimedwait(all, NULL, &short_time) == SIGUSR1);
+        FAILS(EAGAIN, sigtimedwait(all, NULL, &no_time));
+    } else {
+        fd = signalfd(-1, all, SFD_CLOEXEC | SFD_NONBLOCK);
+        MUST(read(fd, &info, sizeof info) == sizeof info && info.ssi_signo == SIGUSR1);
+        FAILS(EAGAIN, read(fd, &info, sizeof info));
+        MUST(close(fd) == 0);
+    }
+    MUST(taken == 0);
+}
+
+static void *waits(void *arg)
+{
+    int kind = (int)(intptr_t)arg % KINDS;
+    sigset_t all, none, now;
+
+    sigfillset(&all);
+    sigemptyset(&none);
+    OK(pthread_sigmask(SIG_SETMASK, &all, NULL));
+    OK(pthread_kill(pthread_self(), SIGUSR1));
+    if (kind < 4)
+        wait_with(kind, &none);
+    else
+        wait_for(kind, &all);
+    OK(pthread_sigmask(SIG_SETMASK, &none, &now));
+    MUST(sigismember(&now, SIGUSR1) && sigismember(&now, SIGTERM));
+    MUST(taken == (kind < 4));
+    return NULL;
+}
+
+int main(void)
+{
+    struct sigaction action = {.sa_handler = take};
+
+    OK(sigaction(SIGUSR1, &action, NULL));
+    for (int round = 0; round < ROUNDS; round++)
+        in_threads(3 * KINDS, waits);
+    SHOWN("waits with masks of their own get what was sent");
+    return 0;
+}
