@@ -16,6 +16,9 @@ pub const FAULTS: u64 = signal::only(libc::SIGSEGV) | signal::only(libc::SIGBUS)
 pub struct GuestHead {
     /// The guest is in the layer that intercepts. Written by the guest.
     pub is_inside: AtomicBool,
+    /// The C library's handler of SIGSETXID runs on the home thread, with the guest's storage. The
+    /// guest itself may run on a server meanwhile. Written by the home thread.
+    has_handler: AtomicBool,
     /// The mask that the kernel has for the guest, at home and open, may block signals of faults.
     blocks_faults: AtomicBool,
 }
@@ -25,8 +28,15 @@ impl GuestHead {
     pub const fn new(is_inside: bool) -> GuestHead {
         GuestHead {
             is_inside: AtomicBool::new(is_inside),
+            has_handler: AtomicBool::new(false),
             blocks_faults: AtomicBool::new(false),
         }
+    }
+
+    /// Whether a flow with the guest's storage may be a handler on its home thread, and not the
+    /// guest.
+    pub fn has_handler(&self) -> bool {
+        self.has_handler.load(Relaxed)
     }
 
     /// Notes the mask that the guest's kernel thread has at home. Called before the kernel has it,
@@ -71,6 +81,29 @@ impl Drop for GuestStay {
     fn drop(&mut self) {
         if let Some(head) = self.0 {
             head.is_inside.store(false, Relaxed);
+        }
+    }
+}
+
+/// The C library's handler of SIGSETXID on the kernel thread of a guest, until this is dropped. The
+/// guest may run on a server, so its flag [`is_inside`](GuestHead::is_inside) is left alone.
+pub(crate) struct HomeStay(Option<&'static GuestHead>);
+
+impl HomeStay {
+    /// Called with all signals blocked.
+    pub(crate) fn begin() -> HomeStay {
+        let head = head();
+        if let Some(head) = head {
+            head.has_handler.store(true, Relaxed);
+        }
+        HomeStay(head)
+    }
+}
+
+impl Drop for HomeStay {
+    fn drop(&mut self) {
+        if let Some(head) = self.0 {
+            head.has_handler.store(false, Relaxed);
         }
     }
 }

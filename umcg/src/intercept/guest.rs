@@ -218,6 +218,14 @@ impl Guest {
         true
     }
 
+    /// Whether the caller, which has this storage, is in fact a handler of the C library's at home:
+    /// the guest may run on a server.
+    pub(super) fn is_home_handler(&self) -> bool {
+        // SAFETY: no arguments.
+        let tid = || unsafe { call(libc::SYS_gettid, [0; 6]) } as u32;
+        self.head.has_handler() && tid() == self.tid.load(Relaxed)
+    }
+
     /// A child is about to be made that shares the caller's storage. The caller is at home.
     pub(super) fn begin_vfork(&self) {
         // SAFETY: no arguments.

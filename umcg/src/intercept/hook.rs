@@ -43,7 +43,7 @@ pub(super) unsafe extern "C" fn hook(call: &mut Call) -> Next {
     let stage = if call.step > 0 && call.notes[IS_OWN] != 0 {
         guest.enter();
         take_answer(call)
-    } else if guest.is_inside() || guest.is_child() {
+    } else if guest.is_inside() || guest.is_child() || guest.is_home_handler() {
         return pass(call);
     } else {
         guest.enter();

@@ -3,8 +3,10 @@
 
 use super::super::{own_thread_pointer, threaded, tid, with_thread_pointer};
 use super::{Away, Takeover};
+use crate::base::call::call as make;
 use crate::base::sync::{futex_wait_until, futex_wake, monotonic};
 use crate::os::signal::{self, Action, HandlerFn};
+use crate::umcg::guest::HomeStay;
 use rustix::io::Errno;
 use std::ffi::{c_int, c_long, c_void};
 use std::ptr::null_mut;
@@ -74,6 +76,7 @@ extern "C" fn on_setxid(signal: c_int, information: *mut libc::siginfo_t, contex
         if let Some((_, takeover)) = away.filter(|_| code == libc::SI_TKILL) {
             takeover.commands.fetch_add(1, Relaxed);
         }
+        let _stay = HomeStay::begin();
         return glibcs(signal, information, context);
     }
     // No ordering is needed: by glibc's own count of answers, the home had finished each earlier
@@ -140,29 +143,13 @@ fn try_again(
     }
 }
 
-/// A system call that leaves errno alone: a home thread's errno is its worker's, which runs
-/// elsewhere.
+/// A system call that leaves errno alone, and that no layer intercepts: the storage may be that of a
+/// worker that runs elsewhere.
 fn try_once(number: c_long, arguments: [usize; 4]) -> Result<usize, c_int> {
-    // SAFETY: no precondition.
-    let errno = unsafe { libc::__errno_location() };
-    // SAFETY: this storage's.
-    let before = unsafe { errno.read() };
+    let [first, second, third, fourth] = arguments;
     // SAFETY: the callers pass the arguments that the call needs.
-    let result = unsafe {
-        libc::syscall(
-            number,
-            arguments[0],
-            arguments[1],
-            arguments[2],
-            arguments[3],
-        )
-    };
-    if result >= 0 {
-        return Ok(result as usize);
-    }
-    // SAFETY: as above.
-    let error = unsafe { errno.replace(before) };
-    Err(error)
+    let result = unsafe { make(number, [first, second, third, fourth, 0, 0]) };
+    usize::try_from(result).map_err(|_| -result as c_int)
 }
 
 impl Groups {
