@@ -4,6 +4,7 @@
 //! - A try takes nothing that the call would not take, and its result is the call's.
 //! - A write that was done in part goes on at home with the rest (`Stage::Rest`). So does a read of
 //!   a file on a disk, of which a part was in memory.
+//! - An error is the call's, since the socket tells it once, unless it may be due to the try.
 //! - EPIPE comes with a signal for the kernel thread that makes the call. So the signal is left out
 //!   or taken back, and the call made again at home.
 
@@ -38,6 +39,7 @@ pub(super) fn begin(guest: &Guest, call: &mut Call, trial: Trial) -> Stage {
 fn attempt(call: &mut Call, trial: Trial) -> Option<isize> {
     let number = call.number as libc::c_long;
     match (trial, number) {
+        (Trial::Read | Trial::ReadAt | Trial::Write, _) if !is_as_vector(number, call) => None,
         (Trial::Read, libc::SYS_read) => read(call, OWN_POSITION),
         // The kernel refuses it there. The newer call would take it for the file's own position.
         (Trial::ReadAt, libc::SYS_pread64) if call.arguments[3] == OWN_POSITION => None,
@@ -57,6 +59,19 @@ fn attempt(call: &mut Call, trial: Trial) -> Option<isize> {
 /// -1, in place of a position: the file's own.
 pub(super) const OWN_POSITION: usize = usize::MAX;
 
+/// Whether a vector of one part is read or written as this call's buffer would be. The kernel does
+/// nothing at all for an empty vector, where a call may send an empty message, or be refused. Of a
+/// vector that is too long it takes a part.
+pub(super) fn is_as_vector(number: libc::c_long, call: &Call) -> bool {
+    /// The most bytes of one call.
+    const MOST: usize = 0x7fff_f000;
+    let has_buffer = matches!(
+        number,
+        libc::SYS_read | libc::SYS_pread64 | libc::SYS_write | libc::SYS_pwrite64
+    );
+    !has_buffer || (1..=MOST).contains(&call.arguments[2])
+}
+
 /// Reads without waiting, at this position. Where that is not possible for the kind of file, the
 /// kernel says so.
 fn read(call: &mut Call, mut position: usize) -> Option<isize> {
@@ -67,8 +82,10 @@ fn read(call: &mut Call, mut position: usize) -> Option<isize> {
         let part = from_ref(&part).expose_provenance();
         // SAFETY: the guest's buffer, which the kernel checks.
         let result = unsafe { make(libc::SYS_preadv2, [fd, part, 1, position, 0, NO_WAIT]) };
-        let had = usize::try_from(result).ok()?;
         let before = call.notes[DONE];
+        let Ok(had) = usize::try_from(result) else {
+            return (before == 0 && is_answer(result)).then_some(result);
+        };
         let is_whole = had == 0 || had == bytes;
         if is_whole || before == 0 && !is_on_disk(fd) {
             return Some((before + had) as isize);
@@ -79,6 +96,20 @@ fn read(call: &mut Call, mut position: usize) -> Option<isize> {
             call.arguments[3] = position;
         }
     }
+}
+
+/// Whether this error of a try is that of the call. A socket tells an error once, and a message that
+/// could not be stored is gone, so the call at home would not meet them again. The others say that
+/// it would wait, or may be due to the newer call, and cost nothing.
+fn is_answer(error: isize) -> bool {
+    let others = [
+        libc::EAGAIN,
+        libc::EOPNOTSUPP,
+        libc::ENOSYS,
+        libc::EPERM,
+        libc::EINVAL,
+    ];
+    !others.contains(&(-error as i32))
 }
 
 /// Whether it is a file of a disk. A try then ends where its data is not in memory, and a read does
@@ -113,9 +144,11 @@ fn take_back_signal() {
 }
 
 /// Of a call whose third argument is a number of bytes behind the second, this result was had:
-/// all, a part, or none.
+/// all, a part, or an error.
 fn settle_part(call: &mut Call, result: isize) -> Option<isize> {
-    let done = usize::try_from(result).ok()?;
+    let Ok(done) = usize::try_from(result) else {
+        return (result != EPIPE && is_answer(result)).then_some(result);
+    };
     if done == call.arguments[2] {
         return Some(result);
     }

@@ -186,3 +186,25 @@ fn epoll_with_a_mask_waits_for_what_is_asked() {
         unsafe { libc::close(set) };
     });
 }
+
+#[test]
+fn empty_messages_are_sent_and_lengths_that_no_call_accepts_are_refused() {
+    runtime().run(|| {
+        let (near, far) = UnixDatagram::pair().unwrap();
+        let mut bytes = [0; 8];
+        let send = |count: usize| {
+            // SAFETY: the kernel refuses a buffer that ends beyond the program's addresses.
+            unsafe { libc::write(near.as_raw_fd(), [7u8; 8].as_ptr().cast(), count) }
+        };
+        assert_eq!(send(0), 0);
+        assert_eq!(send(4), 4);
+        assert_eq!(far.recv(&mut bytes).unwrap(), 0);
+        assert_eq!(far.recv(&mut bytes).unwrap(), 4);
+        assert_eq!(send(isize::MAX as usize), -1);
+        let error = std::io::Error::last_os_error();
+        assert_eq!(error.raw_os_error(), Some(libc::EFAULT));
+        let counter = rustix::event::eventfd(1, rustix::event::EventfdFlags::empty()).unwrap();
+        let error = rustix::io::read(&counter, &mut []).unwrap_err();
+        assert_eq!(error, rustix::io::Errno::INVAL);
+    });
+}

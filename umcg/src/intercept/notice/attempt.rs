@@ -19,7 +19,7 @@
 
 use super::super::class::Trial;
 use super::super::memory;
-use super::super::trial::{OWN_POSITION, is_on_disk, look, receive};
+use super::super::trial::{OWN_POSITION, is_as_vector, is_on_disk, look, receive};
 use super::partial;
 use super::ready::{self, ReadNumber};
 use crate::io::driver::source::{Direction, ReadinessSnapshot};
@@ -213,6 +213,9 @@ fn attempt(call: &mut Call, trial: Trial) -> Tried {
         None => Tried::Waits(direction),
     };
     match (trial, number) {
+        (Trial::Read | Trial::ReadAt | Trial::Write, _) if !is_as_vector(number, call) => {
+            Tried::Unknown
+        }
         (Trial::Read, libc::SYS_read) | (Trial::ReadAt, libc::SYS_pread64) => read(call),
         (Trial::Read, libc::SYS_readv) => read_vector(call),
         (Trial::Write, libc::SYS_write) => write(call),

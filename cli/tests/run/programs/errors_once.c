@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Reads and writes that can be done once only: errors that a socket tells once, messages that are
+ * lost by a bad buffer, empty messages, and lengths that no call accepts. */
+#include "check.h"
+#include <netinet/in.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+static sem_t asked, answered;
+static volatile size_t too_long = SIZE_MAX / 2;
+
+static void *answers(void *arg)
+{
+    for (;;) {
+        down(&asked);
+        OK(sem_post(&answered));
+    }
+    return arg;
+}
+
+/* A wait for another thread. */
+static void wait_once(void)
+{
+    OK(sem_post(&asked));
+    down(&answered);
+}
+
+static int with_address(int type, struct sockaddr_in *address)
+{
+    socklen_t bytes = sizeof *address;
+    int fd = socket(AF_INET, type, 0);
+
+    memset(address, 0, sizeof *address);
+    address->sin_family = AF_INET;
+    address->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    MUST(fd >= 0 && bind(fd, (struct sockaddr *)address, bytes) == 0);
+    MUST(getsockname(fd, (struct sockaddr *)address, &bytes) == 0);
+    return fd;
+}
+
+/* A socket whose peer's port is closed, which it has been told. */
+static int refused(void)
+{
+    struct sockaddr_in address;
+    int closed = with_address(SOCK_DGRAM, &address), fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+    MUST(connect(fd, (struct sockaddr *)&address, sizeof address) == 0 && close(closed) == 0);
+    MUST(send(fd, "x", 1, 0) == 1);
+    usleep(1000);
+    return fd;
+}
+
+/* A stream that its peer has reset. */
+static int reset(void)
+{
+    struct sockaddr_in address;
+    struct linger at_once = {1, 0};
+    int listener = with_address(SOCK_STREAM, &address), fd = socket(AF_INET, SOCK_STREAM, 0), peer;
+
+    MUST(listen(listener, 1) == 0);
+    MUST(connect(fd, (struct sockaddr *)&address, sizeof address) == 0);
+    peer = accept(listener, NULL, NULL);
+    MUST(setsockopt(peer, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once) == 0);
+    MUST(close(peer) == 0 && close(listener) == 0);
+    usleep(1000);
+    return fd;
+}
+
+static void errors(void)
+{
+    char byte = 0;
+    int fd = refused();
+
+    wait_once();
+    FAILS(ECONNREFUSED, read(fd, &byte, 1));
+    MUST(send(fd, "x", 1, 0) == 1);
+    usleep(1000);
+    wait_once();
+    FAILS(ECONNREFUSED, write(fd, &byte, 1));
+    MUST(close(fd) == 0);
+    fd = refused();
+    wait_once();
+    FAILS(ECONNREFUSED, send(fd, &byte, 1, 0));
+    MUST(close(fd) == 0);
+    fd = reset();
+    wait_once();
+    FAILS(ECONNRESET, read(fd, &byte, 1));
+    wait_once();
+    MUST(read(fd, &byte, 1) == 0);
+    MUST(close(fd) == 0);
+    fd = reset();
+    wait_once();
+    FAILS(ECONNRESET, write(fd, &byte, 1));
+    wait_once();
+    FAILS(EPIPE, write(fd, &byte, 1));
+    MUST(close(fd) == 0);
+}
+
+static void messages(int type)
+{
+    char bytes[8] = "message";
+    char *none = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int fds[2];
+
+    MUST(none != MAP_FAILED && socketpair(AF_UNIX, type, 0, fds) == 0);
+    MUST(send(fds[1], "lost", 4, 0) == 4 && send(fds[1], "kept", 4, 0) == 4);
+    wait_once();
+    FAILS(EFAULT, read(fds[0], none, 4));
+    wait_once();
+    MUST(read(fds[0], bytes, sizeof bytes) == 4 && !memcmp(bytes, "kept", 4));
+    wait_once();
+    MUST(write(fds[1], bytes, 0) == 0 && write(fds[1], "next", 4) == 4);
+    wait_once();
+    MUST(recv(fds[0], bytes, sizeof bytes, 0) == 0);
+    MUST(recv(fds[0], bytes, sizeof bytes, 0) == 4 && !memcmp(bytes, "next", 4));
+    wait_once();
+    FAILS(EFAULT, write(fds[1], bytes, too_long));
+    wait_once();
+    FAILS(EFAULT, read(fds[0], bytes, too_long));
+    MUST(close(fds[0]) == 0 && close(fds[1]) == 0 && munmap(none, 4096) == 0);
+}
+
+static void *does(void *arg)
+{
+    uint64_t count = 0;
+    int fd = eventfd(1, 0);
+
+    errors();
+    SHOWN("errors are told once");
+    messages(SOCK_DGRAM);
+    messages(SOCK_SEQPACKET);
+    wait_once();
+    FAILS(EINVAL, read(fd, &count, 0));
+    wait_once();
+    FAILS(EINVAL, write(fd, &count, 0));
+    MUST(close(fd) == 0);
+    SHOWN("messages that are empty, or lost");
+    return arg;
+}
+
+int main(void)
+{
+    signal(SIGPIPE, SIG_IGN);
+    OK(sem_init(&asked, 0, 0));
+    OK(sem_init(&answered, 0, 0));
+    spawn(answers, NULL);
+    join(spawn(does, NULL));
+    exit(0);
+}
