@@ -7,6 +7,7 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
+use umcg::rt::Runtime;
 
 /// A belief that is false costs 20 ms. What is faster has had none.
 const AT_ONCE: Duration = Duration::from_millis(15);
@@ -215,5 +216,53 @@ fn waits_that_outlast_the_belief_end_with_what_comes() {
             near.write_all(&bytes[..1]).unwrap();
         }
         peer.join().unwrap();
+    });
+}
+
+/// Threads replace the files of numbers again and again, while workers begin to read them.
+#[test]
+fn a_number_that_is_replaced_while_a_read_begins_to_wait_is_read_anew() {
+    const NUMBERS: usize = 6;
+    const ROUNDS: u8 = 250;
+    let runtime = Runtime::builder().servers(2).build().unwrap();
+    umcg::intercept::notice_blocking().unwrap();
+    runtime.run(|| {
+        let read_all = |_| {
+            let (near, far) = UnixStream::pair().unwrap();
+            let (tell, told) = std::sync::mpsc::channel();
+            let number = near.as_raw_fd();
+            let replacer = std::thread::spawn(move || {
+                let mut far = far;
+                for round in 1..=ROUNDS {
+                    let (next, next_far) = UnixStream::pair().unwrap();
+                    replace_seen(&next, number);
+                    // A thread that reads the former file learns of its end.
+                    far = next_far;
+                    far.write_all(&[round]).unwrap();
+                    if told.recv_timeout(Duration::from_secs(5)) != Ok(round) {
+                        // The reader would keep the test from ending.
+                        eprintln!("a read of number {number} is lost in round {round}");
+                        std::process::abort();
+                    }
+                }
+                drop(far);
+            });
+            let mut near = near;
+            let reader = umcg::spawn(move || {
+                let mut byte = [0];
+                while byte[0] != ROUNDS {
+                    // The end of a former file is none.
+                    if near.read(&mut byte).unwrap() == 1 {
+                        tell.send(byte[0]).unwrap();
+                    }
+                }
+            });
+            (replacer, reader)
+        };
+        let all: Vec<_> = (0..NUMBERS).map(read_all).collect();
+        for (replacer, reader) in all {
+            reader.join().unwrap();
+            replacer.join().unwrap();
+        }
     });
 }

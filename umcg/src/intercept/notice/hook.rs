@@ -155,8 +155,7 @@ fn watch_memory(call: &mut Call, watched: Watched) -> Next {
             forget(first..first.saturating_add(second));
             Next::Tail
         }
-        Watched::Close if ready::has_waiters(first) => then(call, IS_CLOSED),
-        Watched::Replace if ready::has_waiters(second) => then(call, IS_CLOSED),
+        Watched::Close | Watched::Replace => then(call, IS_CLOSED),
         _ => in_place(call),
     }
 }
@@ -362,7 +361,12 @@ fn after(call: &mut Call) -> Next {
                 libc::SYS_close => call.arguments[0],
                 _ => call.arguments[1],
             };
-            raw::within(|| preserved_among_calls(|| ready::rouse(which)));
+            // Not asked before the call: a worker may have armed the driver for the former file until
+            // now.
+            if ready::is_known(which) {
+                ready::forget(which);
+                raw::within(|| preserved_among_calls(|| ready::rouse(which)));
+            }
         }
         IS_FORK if call.result == 0 => super::end_in_child(),
         _ => {}

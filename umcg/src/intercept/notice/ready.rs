@@ -310,13 +310,14 @@ pub(super) fn arm(fd: i32, direction: Direction) -> io::Result<ArmedNumber> {
     })
 }
 
-/// Whether a worker may wait for the file with this number.
+/// Whether a worker has waited for this number.
 #[inline]
-pub(super) fn has_waiters(number: usize) -> bool {
-    source_of(number).is_some_and(Source::may_have_waiters)
+pub(super) fn is_known(number: usize) -> bool {
+    source_of(number).is_some()
 }
 
-/// The number was closed, or names another file: workers that wait for it try again.
+/// The number was closed, or names another file: workers that wait for it, or are about to, try
+/// again.
 pub(super) fn rouse(number: usize) {
     if let Some(source) = source_of(number) {
         source.rouse();

@@ -5,7 +5,7 @@ use crate::io::wait::{self, Reason};
 use crate::rt::Handle;
 use crate::rt::wait::{ClaimedList, Place};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicPtr, Ordering::*};
+use std::sync::atomic::Ordering::*;
 use umcg_core::context::local::Hold;
 
 /// A waiter that found the slot taken. It lies in the waiter's stack frame.
@@ -29,17 +29,6 @@ impl IoWaiters {
 }
 
 impl Source {
-    /// Whether a party may wait.
-    #[cfg_attr(
-        not(all(feature = "intercept", target_arch = "x86_64")),
-        allow(dead_code, reason = "for interception")
-    )]
-    pub(crate) fn may_have_waiters(&self) -> bool {
-        // ORDERING(ready.4): as in `call`.
-        let is_taken = |slot: &AtomicPtr<()>| !slot.load(SeqCst).is_null();
-        self.slots.iter().any(is_taken) || self.others.load(SeqCst) != 0
-    }
-
     /// Waits until `direction` may be tried. The caller arms it before. False if `deadline` passes
     /// first.
     pub(crate) fn wait(&'static self, direction: Direction, reason: Reason, deadline: u64) -> bool {
