@@ -143,8 +143,8 @@ fn try_again(
     }
 }
 
-/// A system call that leaves errno alone, and that no layer intercepts: the storage may be that of a
-/// worker that runs elsewhere.
+/// A system call that leaves errno alone, and that no layer intercepts: the storage may be that of
+/// a worker that runs elsewhere.
 fn try_once(number: c_long, arguments: [usize; 4]) -> Result<usize, c_int> {
     let [first, second, third, fourth] = arguments;
     // SAFETY: the callers pass the arguments that the call needs.

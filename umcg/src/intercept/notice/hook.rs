@@ -361,8 +361,8 @@ fn after(call: &mut Call) -> Next {
                 libc::SYS_close => call.arguments[0],
                 _ => call.arguments[1],
             };
-            // Not asked before the call: a worker may have armed the driver for the former file until
-            // now.
+            // Not asked before the call: until now a worker may have armed the driver for the
+            // former file.
             if ready::is_known(which) {
                 ready::forget(which);
                 raw::within(|| preserved_among_calls(|| ready::rouse(which)));

@@ -13,7 +13,9 @@ use super::mask::{GO, only};
 use std::ptr::from_ref;
 use umcg_intercept::Call;
 
-const SYS_IO_PGETEVENTS: libc::c_long = 333;
+/// Numbers of calls.
+const EPOLL_PWAIT2: libc::c_long = 441;
+const IO_PGETEVENTS: libc::c_long = 333;
 
 /// Where a call has the address of the set and its size.
 #[derive(Clone, Copy)]
@@ -61,8 +63,8 @@ fn set_of(number: libc::c_long) -> Option<(Place, Purpose)> {
     Some(match number {
         libc::SYS_rt_sigsuspend => (Arguments(0, 1), Mask),
         libc::SYS_ppoll => (Arguments(3, 4), Mask),
-        libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => (Arguments(4, 5), Mask),
-        libc::SYS_pselect6 | SYS_IO_PGETEVENTS => (Pair(5), Mask),
+        libc::SYS_epoll_pwait | EPOLL_PWAIT2 => (Arguments(4, 5), Mask),
+        libc::SYS_pselect6 | IO_PGETEVENTS => (Pair(5), Mask),
         libc::SYS_rt_sigtimedwait => (Arguments(0, 3), Waited),
         libc::SYS_signalfd | libc::SYS_signalfd4 => (Arguments(1, 2), Waited),
         _ => return None,
