@@ -99,8 +99,8 @@ fn read(call: &mut Call, mut position: usize) -> Option<isize> {
 }
 
 /// Whether this error of a try is that of the call. A socket tells an error once, and a message
-/// that could not be stored is gone, so the call at home would not meet them again. The others say that
-/// it would wait, or may be due to the newer call, and cost nothing.
+/// that could not be stored is gone, so the call at home would not meet them again. The others say
+/// that it would wait, or may be due to the newer call, and cost nothing.
 fn is_answer(error: isize) -> bool {
     let others = [
         libc::EAGAIN,
