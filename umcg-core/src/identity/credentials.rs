@@ -56,7 +56,7 @@ cfg_if::cfg_if! {
         mod glibc;
         pub(crate) use glibc::{ask_of, install};
     } else {
-        pub(crate) fn ask_of(_away: Away) {}
+        pub(crate) fn ask_of(_owners: &'static StorageOwners) {}
         pub(crate) fn install() -> Result<(), rustix::io::Errno> {
             Ok(())
         }
@@ -65,9 +65,19 @@ cfg_if::cfg_if! {
 
 use std::sync::atomic::{AtomicPtr, AtomicU32};
 
-/// Tells which thread worker's storage the caller runs with, by the tid of its home, if the home
-/// does not run the worker's own flow. Async-signal-safe.
-pub(crate) type Away = fn() -> Option<(u32, &'static Takeover)>;
+/// What the layer above knows of the storage that a kernel thread runs with. Async-signal-safe.
+#[cfg_attr(
+    not(target_env = "gnu"),
+    allow(dead_code, reason = "for glibc's way only")
+)]
+pub(crate) struct StorageOwners {
+    /// Tells which thread worker's storage the caller runs with, by the tid of its home, if the
+    /// home does not run the worker's own flow.
+    pub(crate) away: fn() -> Option<(u32, &'static Takeover)>,
+    /// Calls a function that is none of the owner's flow, which may run elsewhere meanwhile. All
+    /// signals are blocked.
+    pub(crate) beside: fn(&mut dyn FnMut()),
+}
 
 /// The credentials that a home thread is to take over, and the progress of that.
 #[cfg_attr(

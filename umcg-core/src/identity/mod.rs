@@ -21,6 +21,7 @@ pub(crate) mod process;
 pub(crate) mod rseq;
 pub(crate) mod threaded;
 
+use self::credentials::StorageOwners;
 use crate::base::link::Link;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*, compiler_fence};
@@ -56,9 +57,9 @@ fn entries() -> impl Iterator<Item = &'static Carrying> {
 
 impl Carrying {
     /// From here on the calling kernel thread, which runs with its own storage now, may run with
-    /// others, those that `away` knows among them.
-    pub(crate) fn begin(away: credentials::Away) -> &'static Carrying {
-        credentials::ask_of(away);
+    /// others, those that `owners` knows among them.
+    pub(crate) fn begin(owners: &'static StorageOwners) -> &'static Carrying {
+        credentials::ask_of(owners);
         // Again each time: after a fork glibc may have installed its own handler.
         let _ = credentials::install();
         rseq::look_up();

@@ -85,27 +85,16 @@ impl Drop for GuestStay {
     }
 }
 
-/// The C library's handler of SIGSETXID on the kernel thread of a guest, until this is dropped. The
-/// guest may run on a server, so its flag [`is_inside`](GuestHead::is_inside) is left alone.
-pub(crate) struct HomeStay(Option<&'static GuestHead>);
-
-impl HomeStay {
-    /// Called with all signals blocked.
-    pub(crate) fn begin() -> HomeStay {
-        let head = head();
-        if let Some(head) = head {
-            head.has_handler.store(true, Relaxed);
-        }
-        HomeStay(head)
-    }
-}
-
-impl Drop for HomeStay {
-    fn drop(&mut self) {
-        if let Some(head) = self.0 {
-            head.has_handler.store(false, Relaxed);
-        }
-    }
+/// Calls the C library's handler of SIGSETXID on the kernel thread of a guest. The guest may run on
+/// a server, so its flag [`is_inside`](GuestHead::is_inside) is left alone. Called with all signals
+/// blocked.
+pub(super) fn beside(handler: &mut dyn FnMut()) {
+    let Some(head) = head() else {
+        return handler();
+    };
+    head.has_handler.store(true, Relaxed);
+    handler();
+    head.has_handler.store(false, Relaxed);
 }
 
 /// Whether the flow that the caller interrupts is a guest inside the layer that intercepts.

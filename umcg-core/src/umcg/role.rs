@@ -1,9 +1,10 @@
 //! Roles: which role the calling flow has for the library, by a word of the storage that it runs
 //! with.
 
+use super::guest;
 use super::server::Server;
 use super::worker::{Carrier, Helper, Inside, Worker};
-use crate::identity::credentials::Takeover;
+use crate::identity::credentials::{StorageOwners, Takeover};
 use umcg_context::local::{self, Hold};
 
 /// The caller's role.
@@ -137,9 +138,15 @@ pub(crate) fn worker_of_storage() -> Option<&'static Worker> {
     (word & TAG == WORKER).then(|| unsafe { &*((word & !TAG) as *const Worker) })
 }
 
+/// For the handler of SIGSETXID.
+pub(crate) static STORAGE_OWNERS: StorageOwners = StorageOwners {
+    away: home_of_storage,
+    beside: guest::beside,
+};
+
 /// If the caller runs with the storage of a thread worker that can be away from home: the tid of
 /// its home, and the home's [`Takeover`].
-pub(crate) fn home_of_storage() -> Option<(u32, &'static Takeover)> {
+fn home_of_storage() -> Option<(u32, &'static Takeover)> {
     let word = local::task() as usize;
     // SAFETY: as in `role`.
     let worker = (word & TAG == WORKER).then(|| unsafe { &*((word & !TAG) as *const Worker) })?;

@@ -14,7 +14,7 @@
 use super::group::{self, Group};
 use super::idle::{EventKind, IdleSeat};
 use super::worker::{Carrier, Worker};
-use super::{home_of_storage, tick};
+use super::{STORAGE_OWNERS, tick};
 use crate::base::link::Link;
 use crate::base::page_offset;
 use crate::base::sync::{futex_wait, futex_wake};
@@ -214,7 +214,7 @@ impl Server {
         // SAFETY: the descriptor is ours alone. Its last server may have been another kernel
         // thread's.
         unsafe { server.flow.get().write(Flow::of_this_thread()) };
-        server.carrying.set(Some(Carrying::begin(home_of_storage)));
+        server.carrying.set(Some(Carrying::begin(&STORAGE_OWNERS)));
         server.vp.store((vp as *const Vp).cast_mut(), Relaxed);
         server.owns_vp.store(owns, Relaxed);
         server.group.set(Some(group));

@@ -206,10 +206,8 @@ fn empty_messages_are_sent_and_lengths_that_no_call_accepts_are_refused() {
         // SAFETY: no precondition.
         let counter = unsafe { libc::eventfd(1, 0) };
         // SAFETY: nothing is stored.
-        assert_eq!(
-            unsafe { libc::read(counter, bytes.as_mut_ptr().cast(), 0) },
-            -1
-        );
+        let result = unsafe { libc::read(counter, bytes.as_mut_ptr().cast(), 0) };
+        assert_eq!(result, -1);
         let error = std::io::Error::last_os_error();
         assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
         // SAFETY: this function's.

@@ -2,14 +2,13 @@
 //! worker's server.
 
 use super::super::{own_thread_pointer, threaded, tid, with_thread_pointer};
-use super::{Away, Takeover};
+use super::{StorageOwners, Takeover};
 use crate::base::call::call as make;
 use crate::base::sync::{futex_wait_until, futex_wake, monotonic};
 use crate::os::signal::{self, Action, HandlerFn};
-use crate::umcg::guest::HomeStay;
 use rustix::io::Errno;
 use std::ffi::{c_int, c_long, c_void};
-use std::ptr::null_mut;
+use std::ptr::{from_ref, null_mut};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 
 /// glibc's second signal of its own.
@@ -23,12 +22,17 @@ const PATIENCE: u64 = 2_000_000_000;
 
 /// glibc's handler.
 static GLIBCS: AtomicUsize = AtomicUsize::new(0);
-/// An [`Away`].
-static AWAY: AtomicPtr<()> = AtomicPtr::new(null_mut());
+/// Null until it is set.
+static OWNERS: AtomicPtr<StorageOwners> = AtomicPtr::new(null_mut());
 
-/// Sets the function by which the handler asks which thread worker's storage it runs with.
-pub(crate) fn ask_of(away: Away) {
-    AWAY.store(away as *mut (), Relaxed);
+/// Sets the functions by which the handler asks which thread worker's storage it runs with.
+pub(crate) fn ask_of(owners: &'static StorageOwners) {
+    OWNERS.store(from_ref(owners).cast_mut(), Relaxed);
+}
+
+fn owners() -> Option<&'static StorageOwners> {
+    // SAFETY: null, or a reference for ever.
+    unsafe { OWNERS.load(Relaxed).as_ref() }
 }
 
 /// Makes sure that our handler is in front of glibc's. Called before a kernel thread runs with
@@ -76,8 +80,11 @@ extern "C" fn on_setxid(signal: c_int, information: *mut libc::siginfo_t, contex
         if let Some((_, takeover)) = away.filter(|_| code == libc::SI_TKILL) {
             takeover.commands.fetch_add(1, Relaxed);
         }
-        let _stay = HomeStay::begin();
-        return glibcs(signal, information, context);
+        let mut call = || glibcs(signal, information, context);
+        return match owners() {
+            Some(owners) => (owners.beside)(&mut call),
+            None => call(),
+        };
     }
     // No ordering is needed: by glibc's own count of answers, the home had finished each earlier
     // command of glibc's before this signal was sent.
@@ -90,10 +97,8 @@ extern "C" fn on_setxid(signal: c_int, information: *mut libc::siginfo_t, contex
     }
 }
 
-/// The answer of the function that `ask_of` has set.
 fn away() -> Option<(u32, &'static Takeover)> {
-    // SAFETY: null or an `Away`; `Option<fn>` represents null as None.
-    unsafe { std::mem::transmute::<*mut (), Option<Away>>(AWAY.load(Relaxed)) }?()
+    (owners()?.away)()
 }
 
 /// Users and groups of a kernel thread, as the system calls name them. It is read in place and not

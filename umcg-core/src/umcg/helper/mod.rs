@@ -14,7 +14,7 @@ mod pool;
 
 use super::idle::EventKind;
 use super::worker::{Carrier, Helper, Worker};
-use super::{Owner, home_of_storage, set_role};
+use super::{Owner, STORAGE_OWNERS, set_role};
 use crate::base::link::Link;
 use crate::identity::{Carrying, process};
 use crate::uth::{self, vp::Vp};
@@ -104,7 +104,7 @@ fn main(pool: &'static HelperPool) {
         tp: umcg_context::thread_pointer(),
         current: Link::none(),
     }));
-    let carrying = Carrying::begin(home_of_storage);
+    let carrying = Carrying::begin(&STORAGE_OWNERS);
     set_role(Owner::Helper(helper));
     local::set_holds(1); // as for a server
     while let Some(worker) = pool.next_job() {

@@ -19,7 +19,7 @@ const IO_PGETEVENTS: libc::c_long = 333;
 
 /// Where a call has the address of the set and its size.
 #[derive(Clone, Copy)]
-enum Place {
+enum SetAddress {
     /// These arguments.
     Arguments(usize, usize),
     /// Two words that this argument points to.
@@ -37,10 +37,10 @@ enum Purpose {
 /// If the call brings a set of signals, the kernel gets one of ours in its place. Of sets that
 /// cannot be read, or have another size, the kernel says what is wrong.
 pub(in crate::intercept) fn keep_go_out(call: &mut Call) {
-    let Some((place, purpose)) = set_of(call.number as libc::c_long) else {
+    let Some((address, purpose)) = set_of(call.number as libc::c_long) else {
         return;
     };
-    let Some(set) = read(place, &call.arguments) else {
+    let Some(set) = read(address, &call.arguments) else {
         return;
     };
     call.notes[SET] = match purpose {
@@ -48,18 +48,18 @@ pub(in crate::intercept) fn keep_go_out(call: &mut Call) {
         Purpose::Waited => set & !only(GO),
     } as usize;
     let ours = from_ref(&call.notes[SET]).expose_provenance();
-    match place {
-        Place::Arguments(at, _) => call.arguments[at] = ours,
-        Place::Pair(at) => {
+    match address {
+        SetAddress::Arguments(at, _) => call.arguments[at] = ours,
+        SetAddress::Pair(at) => {
             call.notes[PAIR..PAIR + 2].copy_from_slice(&[ours, size_of::<u64>()]);
             call.arguments[at] = from_ref(&call.notes[PAIR]).expose_provenance();
         }
     }
 }
 
-fn set_of(number: libc::c_long) -> Option<(Place, Purpose)> {
-    use Place::*;
+fn set_of(number: libc::c_long) -> Option<(SetAddress, Purpose)> {
     use Purpose::*;
+    use SetAddress::*;
     Some(match number {
         libc::SYS_rt_sigsuspend => (Arguments(0, 1), Mask),
         libc::SYS_ppoll => (Arguments(3, 4), Mask),
@@ -71,11 +71,11 @@ fn set_of(number: libc::c_long) -> Option<(Place, Purpose)> {
     })
 }
 
-fn read(place: Place, arguments: &[usize; 6]) -> Option<u64> {
-    let [at, bytes] = match place {
-        Place::Arguments(at, bytes) => [arguments[at], arguments[bytes]],
-        Place::Pair(at) if arguments[at] == 0 => return None,
-        Place::Pair(at) => memory::read::<[u64; 2]>(arguments[at])?.map(|word| word as usize),
+fn read(address: SetAddress, arguments: &[usize; 6]) -> Option<u64> {
+    let [at, bytes] = match address {
+        SetAddress::Arguments(at, bytes) => [arguments[at], arguments[bytes]],
+        SetAddress::Pair(at) if arguments[at] == 0 => return None,
+        SetAddress::Pair(at) => memory::read::<[u64; 2]>(arguments[at])?.map(|word| word as usize),
     };
     if at == 0 || bytes != size_of::<u64>() {
         return None;
