@@ -341,19 +341,16 @@ impl Running {
     /// has not, as no other worker was ready.
     #[inline]
     pub(crate) fn give_way(self) -> bool {
-        let next = if self.local().shared().has_slots {
-            self.local().next_without_server()
-        } else {
+        if !self.local().shared().has_slots {
             // Goes through the server, so that the scheduler chooses among all workers, the caller
             // included.
-            None
-        };
-        match next {
+            self.leave(yielded);
+            return true;
+        }
+        match self.local().next_without_server() {
             Some(next) => self.switch_to(next, yielded),
             // The server itself has something to do now and then.
-            None if !self.local().shared().has_slots || self.local().is_due() => {
-                self.leave(yielded);
-            }
+            None if self.local().is_due() => self.leave(yielded),
             None => return false,
         }
         true
