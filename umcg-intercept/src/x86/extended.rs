@@ -22,8 +22,8 @@
 //! - The low halves of xmm0 to xmm15 are not touched: the stub has them.
 //!
 //! `xgetbv` with ecx = 1 names the components that are in use. Without it each counts as used. The
-//! x87 registers count as used for ever once an instruction has run, so `fxam` asks whether the top
-//! of their stack is empty, and no exception noted.
+//! x87 registers count as used for ever once an instruction has run. So `fxam` and the status word
+//! tell whether the top of their stack is empty, and whether an exception is noted.
 //!
 //! Figures (Zen 5; saving and restoring, all in the first cache): 20 ns with nothing in use, of
 //! which `xgetbv` is 11; 22 ns with everything but the x87; 104 ns with that, which `fnsave` takes.
