@@ -109,7 +109,8 @@ impl Adopted {
         adopted::set_mask_untold(self.0, mask);
     }
 
-    /// Makes the home look for all signals that the caller, which is away, wants.
+    /// Makes the home look for all signals that the worker, which is away, wants. Called by any
+    /// party.
     pub fn tell(self) {
         adopted::tell(self.0);
     }
@@ -147,9 +148,10 @@ impl Adopted {
 }
 
 /// Waits for a worker that a signal calls home, and returns it; none if [`rouse_courier`] was
-/// called. One thread of the process calls this.
-pub fn next_called() -> Option<Worker> {
-    adopted::next_called().map(Worker)
+/// called, or the deadline has passed: nanoseconds of CLOCK_MONOTONIC, `u64::MAX` for none. One
+/// thread of the process calls this.
+pub fn next_called(deadline: u64) -> Option<Worker> {
+    adopted::next_called(deadline).map(Worker)
 }
 
 /// Makes [`next_called`] return. Async-signal-safe.

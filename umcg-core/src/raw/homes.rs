@@ -1,8 +1,8 @@
 //! Homes that outlive their threads: the kernel thread of an adopted worker that has ended waits,
 //! asleep, for the next worker.
 //!
-//! All but [`mark_home`], [`home_rests`], [`settle_storage`] and [`reclaim_homes`] is for the party
-//! with the right to run the worker.
+//! All but [`mark_home`], [`tell_home`], [`home_rests`], [`settle_storage`] and [`reclaim_homes`]
+//! is for the party with the right to run the worker.
 
 use super::Worker;
 use crate::umcg::homes::{self, HomeStart};
@@ -60,6 +60,12 @@ impl Worker {
 /// children inherit, see [`Worker::is_changed`].
 pub fn mark_home(tid: u32, changes: bool) -> Option<bool> {
     homes::mark(tid, changes)
+}
+
+/// Makes the home with this tid, if there is one, look for all signals that its worker wants, if
+/// that is away.
+pub fn tell_home(tid: u32) {
+    homes::tell_home(tid);
 }
 
 /// Whether this is the tid of a home that rests.

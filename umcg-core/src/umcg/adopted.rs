@@ -44,8 +44,9 @@ use super::server::Server;
 use super::worker::{Home, Inside, Worker};
 use super::{Role, role, worker_of_storage};
 use crate::base::link::Link;
-use crate::base::sync::{AtomicU32, futex_wait, futex_wake};
+use crate::base::sync::{AtomicU32, futex_wait_until, futex_wake};
 use crate::os::signal::{self, Action};
+use rustix::io::Errno;
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::ptr::{from_ref, null_mut};
@@ -211,17 +212,26 @@ pub(crate) fn set_mask_untold(worker: &'static Worker, mask: u64) {
     home(worker).mask.store(mask, Relaxed);
 }
 
-/// What the home is to look for from now on.
+/// The home is to look for the signals that the mask lets through. The worker calls it after a change of the
+/// mask, and perhaps another party at the same time.
 pub(super) fn look_for_what_is_open(home: &Home) {
-    let wanted = !home.mask.load(Relaxed) & LOOKED_FOR;
-    // ORDERING(watched.1): SeqCst, pairs with watched.2: either the home sees this, or the load
-    // that follows sees what the home looks for.
-    home.adoption.wanted.store(wanted, SeqCst);
+    let mut mask = home.mask.load(Relaxed);
+    loop {
+        // ORDERING(watched.1): SeqCst, pairs with watched.2: either the home sees this, or the load
+        // that follows sees what the home looks for. It pairs with itself, too: the party that
+        // comes second sees the first one's mask, and the last mask remains.
+        home.adoption.wanted.swap(!mask & LOOKED_FOR, SeqCst);
+        let now = home.mask.load(Relaxed);
+        if now == mask {
+            return;
+        }
+        mask = now;
+    }
 }
 
 /// Tells the home of a worker that is away, if it looks for other signals than the worker wants. A
 /// signal that it takes and the worker blocks is sent to the process again, and the kernel does not
-/// let every thread send all that belongs to it. Called by the worker, or with the right to it.
+/// let every thread send all that belongs to it. Called by any party.
 pub(crate) fn tell(worker: &'static Worker) {
     let home = home(worker);
     look_for_what_is_open(home);
@@ -411,8 +421,9 @@ pub(crate) fn rouse_courier() {
 }
 
 /// Waits for a worker that was called, and returns it. Returns none if the courier was roused for
-/// something else. One thread calls this.
-pub(crate) fn next_called() -> Option<&'static Worker> {
+/// something else, or the deadline has passed: nanoseconds of CLOCK_MONOTONIC, u64::MAX for none.
+/// One thread calls this.
+pub(crate) fn next_called(deadline: u64) -> Option<&'static Worker> {
     static SEEN: AtomicU32 = AtomicU32::new(0);
     loop {
         // ORDERING(calls.2): Acquire, pairs with calls.1.
@@ -430,6 +441,8 @@ pub(crate) fn next_called() -> Option<&'static Worker> {
         if SEEN.swap(calls, Relaxed) != calls {
             return None;
         }
-        let _ = futex_wait(&CALLS, calls, u64::MAX);
+        if futex_wait_until(&CALLS, calls, deadline) == Err(Errno::TIMEDOUT) {
+            return None;
+        }
     }
 }

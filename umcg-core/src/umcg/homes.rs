@@ -17,7 +17,7 @@
 //! - *The end.* The kernel clears `alive` when the thread is gone. Only then its stack and its
 //!   descriptor are used again ([`reclaim`]).
 
-use super::adopted::{home, tell};
+use super::adopted::{home, is_adopted, tell};
 use super::adoption::wake;
 use super::idle::state;
 use super::thread;
@@ -178,6 +178,15 @@ pub(crate) fn mark(tid: u32, changes: bool) -> Option<bool> {
     adoption.is_marked.store(true, SeqCst);
     // ORDERING(marked.2): SeqCst, as above.
     Some(adoption.rests.load(SeqCst))
+}
+
+/// Makes the home with this tid, if it is one, look for all signals that its worker, if that is
+/// away, wants. Called by any party.
+pub(crate) fn tell_home(tid: u32) {
+    let is_away = |worker: &&Worker| is_adopted(worker) && !worker.is_blocked();
+    if let Some(worker) = WORKERS.get(tid).filter(is_away) {
+        tell(worker);
+    }
 }
 
 /// Whether what children of the worker inherit was changed from outside.

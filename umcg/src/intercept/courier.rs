@@ -18,7 +18,7 @@ pub(super) fn begin() -> io::Result<()> {
 
 fn carry() {
     loop {
-        let _ = raw::next_called();
+        let _ = raw::next_called(u64::MAX);
         outsider::take_posted();
     }
 }

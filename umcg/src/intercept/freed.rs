@@ -10,6 +10,7 @@
 //! seen yet, is delivered right after the call in place of before its end.
 //!
 //! The home is told of the mask by the next call that is none of those ([`tell`]), or by the tick.
+//! That of a new guest, which may end soon, hears of its first mask later: see `untold`.
 
 use super::guest::{self, Guest};
 use std::sync::atomic::{AtomicU64, Ordering::*};
@@ -36,8 +37,11 @@ pub(super) fn may_free(adopted: raw::Adopted, freed: u64, mask: u64) -> bool {
             return false;
         }
     }
-    home.is_fresh.store(false, Relaxed);
-    home.is_untold.store(true, Relaxed);
+    if is_fresh {
+        home.is_fresh.store(false, Relaxed);
+    } else {
+        home.is_untold.store(true, Relaxed);
+    }
     adopted.set_mask_untold(mask);
     true
 }

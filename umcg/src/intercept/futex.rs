@@ -6,7 +6,7 @@ use super::guest::{self, Guest};
 use super::stage::{CUT, HANDLED, REST, Stage, answered};
 use super::stand::LeaveReason;
 use super::stats::CountKind;
-use super::{outsider, run, state};
+use super::{outsider, run, state, untold};
 use crate::futex::kernel::{self, Outcome, Rest};
 use crate::rt;
 use crate::rt::wait::cut;
@@ -52,6 +52,7 @@ pub(super) fn begin(guest: &'static Guest, call: &mut Call, which: User) -> Stag
     if !run::adopt(guest) {
         guest.wait_as_thread();
     }
+    untold::note_wait(guest);
     guest.stand.note(LeaveReason::Word, call);
     call.notes[HANDLED] = guest.handled.load(Relaxed) as usize;
     call.notes[CUT] = guest.cut.load(Relaxed) as usize;

@@ -224,7 +224,7 @@ pub(super) fn make(guest: &'static Guest, call: &Call) -> Option<isize> {
     child.home.is_adopted.store(true, Relaxed);
     child.home.is_later.store(true, Relaxed);
     child.home.is_fresh.store(true, Relaxed);
-    child.home.is_untold.store(true, Relaxed);
+    child.home.is_new.store(true, Relaxed);
     child.home.told.store(idle.told, Relaxed);
     words::enter(child, thread.child_word);
     let worker = idle.task.worker();

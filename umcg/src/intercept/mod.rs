@@ -19,6 +19,7 @@
 //! | `notes` | notes about a guest's home |
 //! | `attributes` | calls that change attributes which threads inherit |
 //! | `freed` | changes of the mask without a way home |
+//! | `untold` | new threads that wait, whose homes the courier tells of their masks |
 //! | `words`, `robust` | words of thread ids, and robust locks, at the end of a thread |
 //! | `signal` | actions, handlers, masks |
 //! | `code` | code that is mapped later |
@@ -67,6 +68,7 @@ mod text;
 mod thread;
 mod trace;
 mod trial;
+mod untold;
 mod words;
 
 pub use notice::{notice_blocking, notices_blocking};

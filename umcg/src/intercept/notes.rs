@@ -1,5 +1,6 @@
 //! The library's notes about the home of a guest, in the guest's state.
 
+use super::guest::Guest;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// The name of a kernel thread, as prctl(2) has it.
@@ -35,6 +36,13 @@ pub(super) struct Notes {
     pub(super) is_fresh: AtomicBool,
     /// Its home may not look for all the signals that it wants.
     pub(super) is_untold: AtomicBool,
+    /// The same, and it is new: the courier is to tell the home, if it waits ([`untold`]).
+    pub(super) is_new: AtomicBool,
+    /// It is in that list; and the next there. They outlive the guest.
+    ///
+    /// [`untold`]: super::untold
+    pub(super) is_listed: AtomicBool,
+    pub(super) next_untold: AtomicPtr<Guest>,
     /// How many signals had been sent when it last looked whether one waits.
     pub(super) sent: AtomicU64,
     /// It has been sent home from a server.
@@ -64,6 +72,7 @@ impl Notes {
         self.is_spoilt.store(false, Relaxed);
         self.is_fresh.store(false, Relaxed);
         self.is_untold.store(false, Relaxed);
+        self.is_new.store(false, Relaxed);
         self.was_home.store(false, Relaxed);
         self.has_stack.store(false, Relaxed);
         self.inherits.store(false, Relaxed);

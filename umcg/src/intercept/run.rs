@@ -1,7 +1,7 @@
 //! The runtime of guests: begun when the first guest has to wait.
 
 use super::guest::{self, Guest};
-use super::{dump, homes, list, outsider, signal, state, tell, trace};
+use super::{dump, homes, list, outsider, signal, state, tell, trace, untold};
 use crate::io::driver::{DriverKind, place};
 use crate::rt::Runtime;
 use crate::rt::engine::guest as engine;
@@ -109,8 +109,10 @@ fn lowest_descriptor() -> i32 {
 fn carry() {
     dump::begin_courier();
     signal::let_requests_through();
+    let mut pause = untold::Pause::none();
     loop {
-        let called = raw::next_called();
+        let called = raw::next_called(pause.deadline());
+        pause.serve();
         outsider::take_posted();
         homes::finish_ended();
         let Some(shared) = runtime() else { continue };

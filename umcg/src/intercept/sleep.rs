@@ -7,8 +7,8 @@ use super::guest::{self, Guest};
 use super::memory::{self, FAULT};
 use super::stage::{CUT, DEADLINE, HANDLED, Stage, answered};
 use super::stand::LeaveReason;
-use super::state;
 use super::stats::CountKind;
+use super::{state, untold};
 use crate::rt::time as clock;
 use crate::rt::wait::cut;
 use std::sync::atomic::Ordering::Relaxed;
@@ -77,6 +77,7 @@ pub(super) fn begin(guest: &'static Guest, call: &mut Call) -> Stage {
         Some(Err(error)) => return answered(call, Some(error)),
     };
     guest.counts.count(CountKind::Pause);
+    untold::note_wait(guest);
     guest.stand.note(LeaveReason::Sleep, call);
     call.notes[HANDLED] = guest.handled.load(Relaxed) as usize;
     call.notes[CUT] = guest.cut.load(Relaxed) as usize;

@@ -137,7 +137,7 @@ fn home_thread(worker: &'static Worker) -> JoinHandle<Option<usize>> {
 
 /// Until the courier has a worker.
 fn courier() -> JoinHandle<()> {
-    spawn(|| while adopted::next_called().is_none() {})
+    spawn(|| while adopted::next_called(u64::MAX).is_none() {})
 }
 
 /// What a worker that is away does, so that in the end it lets all signals through.
@@ -147,17 +147,22 @@ enum Change {
     None,
     Frees,
     FreesUntold,
+    /// Another party tells the home.
+    FreesUntoldBeside,
     BlocksAndFrees,
+    /// Another party tells the home in between.
+    BlocksAndFreesBeside,
 }
 
 /// A signal comes to a worker that is away: it is called, and the signal is delivered at home. A
 /// signal that is lost is a deadlock.
 fn called(change: Change, to: u32) {
     let mask = match change {
-        Change::None | Change::BlocksAndFrees => 0,
-        Change::Frees | Change::FreesUntold => u64::MAX,
+        Change::None | Change::BlocksAndFrees | Change::BlocksAndFreesBeside => 0,
+        Change::Frees | Change::FreesUntold | Change::FreesUntoldBeside => u64::MAX,
     };
     let worker = Worker::away(TID, FIRST, mask);
+    WORKERS.set(TID, Some(worker));
     let home = home_thread(worker);
     let courier = courier();
     let sender = spawn(move || kernel::send(to, SIGNAL));
@@ -167,6 +172,16 @@ fn called(change: Change, to: u32) {
         Change::FreesUntold => {
             adopted::set_mask_untold(worker, 0);
             adopted::tell(worker);
+        }
+        Change::FreesUntoldBeside => {
+            adopted::set_mask_untold(worker, 0);
+            spawn(|| homes::tell_home(TID)).join().unwrap();
+        }
+        Change::BlocksAndFreesBeside => {
+            let teller = spawn(|| homes::tell_home(TID));
+            adopted::set_mask(worker, u64::MAX);
+            adopted::set_mask(worker, 0);
+            teller.join().unwrap();
         }
         Change::BlocksAndFrees => {
             let adoption = &adopted::home(worker).adoption;
@@ -254,6 +269,8 @@ fn homes_see_signals_and_end() {
     check(|| called(Change::None, PROCESS));
     check(|| called(Change::Frees, TID));
     check(|| called(Change::FreesUntold, PROCESS));
+    check(|| called(Change::FreesUntoldBeside, TID));
+    check(|| called(Change::BlocksAndFreesBeside, TID));
     check(|| called(Change::BlocksAndFrees, TID));
     check(|| called(Change::BlocksAndFrees, PROCESS));
     check(|| used_again(false, false));
