@@ -5,8 +5,8 @@
 //! - A write that was done in part goes on at home with the rest (`Stage::Rest`). So does a read of
 //!   a file on a disk, of which a part was in memory.
 //! - An error is the call's, since the socket tells it once, unless it may be due to the try.
-//! - EPIPE comes with a signal for the kernel thread that makes the call. So the signal is left out
-//!   or taken back, and the call made again at home.
+//! - EPIPE, and EFBIG of a file beyond its limit, come with a signal for the kernel thread that makes
+//!   the call. So the signal is left out or taken back, and the call made again at home.
 
 use super::class::Trial;
 use super::guest::{self, Guest};
@@ -20,6 +20,7 @@ use umcg_intercept::Call;
 
 const EAGAIN: isize = -(libc::EAGAIN as isize);
 const EPIPE: isize = -(libc::EPIPE as isize);
+const EFBIG: isize = -(libc::EFBIG as isize);
 
 pub(super) fn begin(guest: &Guest, call: &mut Call, trial: Trial) -> Stage {
     if !guest::is_away() {
@@ -100,7 +101,8 @@ fn read(call: &mut Call, mut position: usize) -> Option<isize> {
 
 /// Whether this error of a try is that of the call. A socket tells an error once, and a message
 /// that could not be stored is gone, so the call at home would not meet them again. The others say
-/// that it would wait, or may be due to the newer call, and cost nothing.
+/// that it would wait, or may be due to the newer call or to a signal of the server's, and cost
+/// nothing.
 fn is_answer(error: isize) -> bool {
     let others = [
         libc::EAGAIN,
@@ -108,6 +110,7 @@ fn is_answer(error: isize) -> bool {
         libc::ENOSYS,
         libc::EPERM,
         libc::EINVAL,
+        libc::EINTR,
     ];
     !others.contains(&(-error as i32))
 }
@@ -132,22 +135,25 @@ fn write(call: &mut Call) -> Option<isize> {
     let part = from_ref(&part).expose_provenance();
     // SAFETY: the guest's buffer, which the kernel checks.
     let result = unsafe { make(libc::SYS_pwritev2, [fd, part, 1, OWN_POSITION, 0, NO_WAIT]) };
-    if result == EPIPE {
-        take_back_signal();
+    match result {
+        EPIPE => take_back(libc::SIGPIPE),
+        EFBIG => take_back(libc::SIGXFSZ),
+        _ => {}
     }
     settle_part(call, result)
 }
 
-/// The signal of a broken pipe came to the server's kernel thread, which blocks it.
-fn take_back_signal() {
-    take_pending(1 << (libc::SIGPIPE - 1), None);
+/// This signal of a write came to the server's kernel thread, which blocks it.
+fn take_back(signal: libc::c_int) {
+    take_pending(1 << (signal - 1), None);
 }
 
 /// Of a call whose third argument is a number of bytes behind the second, this result was had:
 /// all, a part, or an error.
 fn settle_part(call: &mut Call, result: isize) -> Option<isize> {
     let Ok(done) = usize::try_from(result) else {
-        return (result != EPIPE && is_answer(result)).then_some(result);
+        let has_signal = matches!(result, EPIPE | EFBIG);
+        return (!has_signal && is_answer(result)).then_some(result);
     };
     if done == call.arguments[2] {
         return Some(result);

@@ -1,28 +1,31 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Reads and writes that can be done once only: errors that a socket tells once, messages that are
- * lost by a bad buffer, empty messages, and lengths that no call accepts. */
+ * lost by a bad buffer, empty messages, and lengths that no call accepts. And writes that send
+ * their caller a signal. */
 #include "check.h"
 #include <netinet/in.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
-static sem_t asked, answered;
+enum { BYTES = 4096 };
+
+static sem_t never;
 static volatile size_t too_long = SIZE_MAX / 2;
+static volatile int taken;
 
-static void *answers(void *arg)
-{
-    for (;;) {
-        down(&asked);
-        OK(sem_post(&answered));
-    }
-    return arg;
-}
-
-/* A wait for another thread. */
+/* The calls of a thread that has just waited for a word are tried in place. */
 static void wait_once(void)
 {
-    OK(sem_post(&asked));
-    down(&answered);
+    struct timespec limit = in_ms(CLOCK_REALTIME, 1);
+
+    FAILS(ETIMEDOUT, sem_timedwait(&never, &limit));
+}
+
+static void take(int signal)
+{
+    MUST(signal == SIGPIPE || signal == SIGXFSZ);
+    taken++;
 }
 
 static int with_address(int type, struct sockaddr_in *address)
@@ -92,8 +95,34 @@ static void errors(void)
     wait_once();
     FAILS(ECONNRESET, write(fd, &byte, 1));
     wait_once();
+    MUST(taken == 0);
     FAILS(EPIPE, write(fd, &byte, 1));
+    MUST(taken == 1);
     MUST(close(fd) == 0);
+}
+
+/* A file as long as the process may write. Some file systems only know a try of a write by way of
+ * no cache. */
+static void limit(int flags)
+{
+    char name[] = "limit-XXXXXX";
+    char *bytes = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct rlimit before, limit;
+    int fd = mkostemp(name, flags);
+
+    if (fd < 0 && errno == EINVAL && flags != 0)
+        return;
+    MUST(bytes != MAP_FAILED && fd >= 0 && unlink(name) == 0);
+    MUST(getrlimit(RLIMIT_FSIZE, &before) == 0);
+    limit = before;
+    limit.rlim_cur = BYTES;
+    MUST(write(fd, bytes, BYTES) == BYTES && setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    taken = 0;
+    wait_once();
+    FAILS(EFBIG, write(fd, bytes, BYTES));
+    MUST(taken == 1);
+    MUST(setrlimit(RLIMIT_FSIZE, &before) == 0);
+    MUST(close(fd) == 0 && munmap(bytes, BYTES) == 0);
 }
 
 static void messages(int type)
@@ -127,6 +156,9 @@ static void *does(void *arg)
 
     errors();
     SHOWN("errors are told once");
+    limit(0);
+    limit(O_DIRECT);
+    SHOWN("a file that may not grow");
     messages(SOCK_DGRAM);
     messages(SOCK_SEQPACKET);
     wait_once();
@@ -140,10 +172,9 @@ static void *does(void *arg)
 
 int main(void)
 {
-    signal(SIGPIPE, SIG_IGN);
-    OK(sem_init(&asked, 0, 0));
-    OK(sem_init(&answered, 0, 0));
-    spawn(answers, NULL);
+    signal(SIGPIPE, take);
+    signal(SIGXFSZ, take);
+    OK(sem_init(&never, 0, 0));
     join(spawn(does, NULL));
     exit(0);
 }
