@@ -75,9 +75,10 @@ pub(super) const CUT: usize = 9;
 pub(super) const DEADLINE: usize = 10;
 /// For a wait that was cut: whether it goes on with a rest, and the rest. (A sleep has no rest.)
 pub(super) const REST: usize = 10;
-/// For a call that brings a set of signals: the kernel's, and its address and size.
-pub(super) const SET: usize = 11;
-pub(super) const PAIR: usize = 12;
+/// For a call that brings a set of signals: the kernel's, and the record that names it, which has
+/// three words at most. Such a call is none of the waits above.
+pub(super) const SET: usize = 10;
+pub(super) const RECORD: usize = 11;
 /// Not 0: the call is a guest's own.
 pub(super) const IS_OWN: usize = 14;
 /// How many bytes were done in place.

@@ -30,10 +30,11 @@ const ANYWHERE: [&str; 15] = [
     "submit_and_wait",
 ];
 /// They read numbers of calls that others have made, or make.
-const READ_NUMBERS: [&str; 4] = [
+const READ_NUMBERS: [&str; 5] = [
     "umcg/src/intercept/attributes.rs",
     "umcg/src/intercept/notice/others.rs",
     "umcg/src/intercept/notice/stuck.rs",
+    "umcg/src/intercept/signal/sets.rs",
     "umcg/src/rt/run/kernel_call.rs",
 ];
 

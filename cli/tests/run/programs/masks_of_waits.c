@@ -7,7 +7,7 @@
 #include <sys/select.h>
 #include <sys/signalfd.h>
 
-enum { ROUNDS = 12, KINDS = 6 };
+enum { ROUNDS = 12, MASKS = 6, KINDS = 8 };
 
 static __thread volatile int taken;
 
@@ -15,6 +15,28 @@ static void take(int signal)
 {
     MUST(signal == SIGUSR1);
     taken++;
+}
+
+/* io_uring_enter, which has the mask itself or a record with it. */
+static void wait_in_ring(int has_record, const sigset_t *none)
+{
+    struct {
+        uint64_t mask;
+        uint32_t bytes, more;
+        uint64_t time;
+    } record = {(uintptr_t)none, 8, 0, 0};
+    char parameters[120] = {0};
+    int fd = (int)syscall(SYS_io_uring_setup, 1, parameters);
+
+    if (fd < 0) {
+        FAILS(EINTR, sigsuspend(none));
+        return;
+    }
+    if (has_record)
+        FAILS(EINTR, syscall(SYS_io_uring_enter, fd, 0, 1, 1 | 8, &record, sizeof record));
+    else
+        FAILS(EINTR, syscall(SYS_io_uring_enter, fd, 0, 1, 1, none, 8));
+    MUST(close(fd) == 0);
 }
 
 static void wait_with(int kind, const sigset_t *none)
@@ -32,6 +54,10 @@ static void wait_with(int kind, const sigset_t *none)
     case 2:
         FAILS(EINTR, pselect(0, NULL, NULL, NULL, NULL, none));
         break;
+    case 3:
+    case 4:
+        wait_in_ring(kind == 3, none);
+        break;
     default:
         fd = epoll_create1(EPOLL_CLOEXEC);
         FAILS(EINTR, epoll_pwait(fd, &event, 1, -1, none));
@@ -46,7 +72,7 @@ static void wait_for(int kind, const sigset_t *all)
     struct signalfd_siginfo info;
     int fd;
 
-    if (kind == 4) {
+    if (kind == MASKS) {
         MUST(sigtimedwait(all, NULL, &short_time) == SIGUSR1);
         FAILS(EAGAIN, sigtimedwait(all, NULL, &no_time));
     } else {
@@ -67,13 +93,13 @@ static void *waits(void *arg)
     sigemptyset(&none);
     OK(pthread_sigmask(SIG_SETMASK, &all, NULL));
     OK(pthread_kill(pthread_self(), SIGUSR1));
-    if (kind < 4)
+    if (kind < MASKS)
         wait_with(kind, &none);
     else
         wait_for(kind, &all);
     OK(pthread_sigmask(SIG_SETMASK, &none, &now));
     MUST(sigismember(&now, SIGUSR1) && sigismember(&now, SIGTERM));
-    MUST(taken == (kind < 4));
+    MUST(taken == (kind < MASKS));
     return NULL;
 }
 

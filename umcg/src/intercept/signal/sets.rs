@@ -8,7 +8,7 @@
 //! Not chosen: to take GO off before the call, since one may come within it.
 
 use super::super::memory;
-use super::super::stage::{PAIR, SET};
+use super::super::stage::{RECORD, SET};
 use super::mask::{GO, only};
 use std::ptr::from_ref;
 use umcg_intercept::Call;
@@ -17,13 +17,19 @@ use umcg_intercept::Call;
 const EPOLL_PWAIT2: libc::c_long = 441;
 const IO_PGETEVENTS: libc::c_long = 333;
 
+/// The flag of io_uring_enter(2) by which it has a record of arguments.
+const EXTENDED: usize = 8;
+
+/// The most words of a record.
+const MOST: usize = 3;
+
 /// Where a call has the address of the set and its size.
 #[derive(Clone, Copy)]
 enum SetAddress {
     /// These arguments.
     Arguments(usize, usize),
-    /// Two words that this argument points to.
-    Pair(usize),
+    /// The first words of a record, which this argument points to, and which has so many words.
+    Record(usize, usize),
 }
 
 /// What the set is for.
@@ -37,10 +43,11 @@ enum Purpose {
 /// If the call brings a set of signals, the kernel gets one of ours in its place. Of sets that
 /// cannot be read, or have another size, the kernel says what is wrong.
 pub(in crate::intercept) fn keep_go_out(call: &mut Call) {
-    let Some((address, purpose)) = set_of(call.number as libc::c_long) else {
+    let Some((address, purpose)) = set_of(call) else {
         return;
     };
-    let Some(set) = read(address, &call.arguments) else {
+    let mut record = [0; MOST];
+    let Some(set) = read(address, &call.arguments, &mut record) else {
         return;
     };
     call.notes[SET] = match purpose {
@@ -50,32 +57,43 @@ pub(in crate::intercept) fn keep_go_out(call: &mut Call) {
     let ours = from_ref(&call.notes[SET]).expose_provenance();
     match address {
         SetAddress::Arguments(at, _) => call.arguments[at] = ours,
-        SetAddress::Pair(at) => {
-            call.notes[PAIR..PAIR + 2].copy_from_slice(&[ours, size_of::<u64>()]);
-            call.arguments[at] = from_ref(&call.notes[PAIR]).expose_provenance();
+        SetAddress::Record(at, _) => {
+            record[0] = ours;
+            call.notes[RECORD..RECORD + MOST].copy_from_slice(&record);
+            call.arguments[at] = from_ref(&call.notes[RECORD]).expose_provenance();
         }
     }
 }
 
-fn set_of(number: libc::c_long) -> Option<(SetAddress, Purpose)> {
+fn set_of(call: &Call) -> Option<(SetAddress, Purpose)> {
     use Purpose::*;
     use SetAddress::*;
-    Some(match number {
+    Some(match call.number as libc::c_long {
         libc::SYS_rt_sigsuspend => (Arguments(0, 1), Mask),
         libc::SYS_ppoll => (Arguments(3, 4), Mask),
         libc::SYS_epoll_pwait | EPOLL_PWAIT2 => (Arguments(4, 5), Mask),
-        libc::SYS_pselect6 | IO_PGETEVENTS => (Pair(5), Mask),
+        libc::SYS_pselect6 | IO_PGETEVENTS => (Record(5, 2), Mask),
+        libc::SYS_io_uring_enter if call.arguments[3] & EXTENDED != 0 => (Record(4, 3), Mask),
+        libc::SYS_io_uring_enter => (Arguments(4, 5), Mask),
         libc::SYS_rt_sigtimedwait => (Arguments(0, 3), Waited),
         libc::SYS_signalfd | libc::SYS_signalfd4 => (Arguments(1, 2), Waited),
         _ => return None,
     })
 }
 
-fn read(address: SetAddress, arguments: &[usize; 6]) -> Option<u64> {
+/// The set, and the record that names it, if there is one.
+fn read(address: SetAddress, arguments: &[usize; 6], record: &mut [usize; MOST]) -> Option<u64> {
     let [at, bytes] = match address {
         SetAddress::Arguments(at, bytes) => [arguments[at], arguments[bytes]],
-        SetAddress::Pair(at) if arguments[at] == 0 => return None,
-        SetAddress::Pair(at) => memory::read::<[u64; 2]>(arguments[at])?.map(|word| word as usize),
+        SetAddress::Record(at, _) if arguments[at] == 0 => return None,
+        SetAddress::Record(at, words) => {
+            for (index, word) in record[..words].iter_mut().enumerate() {
+                let from = arguments[at].wrapping_add(index * size_of::<u64>());
+                *word = memory::read::<u64>(from)? as usize;
+            }
+            // The other half of a record's word is something else.
+            [record[0], record[1] as u32 as usize]
+        }
     };
     if at == 0 || bytes != size_of::<u64>() {
         return None;
