@@ -5,10 +5,15 @@
 #include <grp.h>
 #include <sys/stat.h>
 
-static sem_t changed[3];
+enum { GROUPS = 40 };
+
+static sem_t changed[3], never;
 static volatile int stop;
 static uid_t user;
 static gid_t group;
+/* Other groups, as many as the process has in the end. */
+static gid_t groups[GROUPS];
+static long count;
 
 static void check_ids(void)
 {
@@ -20,6 +25,7 @@ static void check_ids(void)
     MUST(syscall(SYS_getresgid, &real_group, &effective_group, &saved_group) == 0);
     MUST(real_group == group && effective_group == group && saved_group == group);
     MUST(geteuid() == user && getegid() == group);
+    MUST(syscall(SYS_getgroups, 0, NULL) == count);
 }
 
 static void *waits(void *arg)
@@ -31,6 +37,9 @@ static void *waits(void *arg)
 
 static void *computes(void *arg)
 {
+    struct timespec limit = in_ms(CLOCK_REALTIME, 1);
+
+    FAILS(ETIMEDOUT, sem_timedwait(&never, &limit));
     while (!stop)
         ;
     check_ids();
@@ -39,7 +48,9 @@ static void *computes(void *arg)
 
 static void *changes(void *arg)
 {
-    usleep(1000);
+    usleep(5000);
+    if (user != getuid())
+        MUST(setgroups(GROUPS, groups) == 0);
     MUST(setresgid(group, group, group) == 0);
     MUST(setresuid(user, user, user) == 0);
     check_ids();
@@ -55,6 +66,9 @@ static void change_in_child(void)
     if (child == 0) {
         user = getuid() == 0 ? 65534 : getuid();
         group = getuid() == 0 ? 65534 : getgid();
+        count = getuid() == 0 ? GROUPS : getgroups(0, NULL);
+        for (int at = 0; at < GROUPS; at++)
+            groups[at] = 1000 + (gid_t)at;
         for (int at = 0; at < 3; at++)
             threads[at] = spawn(waits, &changed[at]);
         threads[3] = spawn(computes, NULL);
@@ -90,6 +104,7 @@ int main(void)
 {
     for (int at = 0; at < 3; at++)
         OK(sem_init(&changed[at], 0, 0));
+    OK(sem_init(&never, 0, 0));
     for (int round = 0; round < 5; round++)
         change_in_child();
     SHOWN("identity");

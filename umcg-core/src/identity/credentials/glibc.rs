@@ -8,7 +8,7 @@ use crate::base::sync::{futex_wait_until, futex_wake, monotonic};
 use crate::os::signal::{self, Action, HandlerFn};
 use rustix::io::Errno;
 use std::ffi::{c_int, c_long, c_void};
-use std::ptr::{from_ref, null_mut};
+use std::ptr::{from_ref, null_mut, with_exposed_provenance_mut};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 
 /// glibc's second signal of its own.
@@ -207,12 +207,12 @@ impl Groups {
         const MOST: usize = 65536;
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let (bytes, access, kind) = (MOST * size_of::<u32>(), access as usize, kind as usize);
+        // Not by the C library's function: a layer may intercept that.
         // SAFETY: a new mapping at an address of the kernel's choice.
-        let place = unsafe { libc::mmap(null_mut(), MOST * size_of::<u32>(), access, kind, -1, 0) };
-        if place == libc::MAP_FAILED {
-            return Err(SyscallError("mmap", libc::ENOMEM));
-        }
-        (self.many, self.room) = (place.cast(), MOST);
+        let place = unsafe { make(libc::SYS_mmap, [0, bytes, access, kind, usize::MAX, 0]) };
+        let place = usize::try_from(place).map_err(|_| SyscallError("mmap", -place as c_int))?;
+        (self.many, self.room) = (with_exposed_provenance_mut(place), MOST);
         Ok(())
     }
 }
@@ -220,8 +220,10 @@ impl Groups {
 impl Drop for Groups {
     fn drop(&mut self) {
         if !self.many.is_null() {
+            let place = self.many.expose_provenance();
+            let bytes = self.room * size_of::<u32>();
             // SAFETY: `grow` mapped it.
-            unsafe { libc::munmap(self.many.cast(), self.room * size_of::<u32>()) };
+            unsafe { make(libc::SYS_munmap, [place, bytes, 0, 0, 0, 0]) };
         }
     }
 }
