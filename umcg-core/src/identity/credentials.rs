@@ -65,7 +65,8 @@ cfg_if::cfg_if! {
 
 use std::sync::atomic::{AtomicPtr, AtomicU32};
 
-/// What the layer above knows of the storage that a kernel thread runs with. Async-signal-safe.
+/// Functions of the layer above, which knows the owner of the storage that a kernel thread runs
+/// with. Async-signal-safe.
 #[cfg_attr(
     not(target_env = "gnu"),
     allow(dead_code, reason = "for glibc's way only")
@@ -74,8 +75,8 @@ pub(crate) struct StorageOwners {
     /// Tells which thread worker's storage the caller runs with, by the tid of its home, if the
     /// home does not run the worker's own flow.
     pub(crate) away: fn() -> Option<(u32, &'static Takeover)>,
-    /// Calls a function that is none of the owner's flow, which may run elsewhere meanwhile. All
-    /// signals are blocked.
+    /// Calls a function that is not part of the owner's flow. The owner may run elsewhere
+    /// meanwhile. All signals are blocked.
     pub(crate) beside: fn(&mut dyn FnMut()),
 }
 

@@ -212,8 +212,8 @@ pub(crate) fn set_mask_untold(worker: &'static Worker, mask: u64) {
     home(worker).mask.store(mask, Relaxed);
 }
 
-/// The home is to look for the signals that the mask lets through. The worker calls it after a change of the
-/// mask, and perhaps another party at the same time.
+/// From now on the home is to look for the signals that the noted mask lets through. The worker
+/// calls it after a change of the mask, and perhaps another party at the same time.
 pub(super) fn look_for_what_is_open(home: &Home) {
     let mut mask = home.mask.load(Relaxed);
     loop {

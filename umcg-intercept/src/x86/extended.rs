@@ -330,8 +330,8 @@ pub unsafe fn restore_extended(area: *const u8) {
     unsafe { umcg_intercept_load(area, available()) };
 }
 
-/// Clears what functions may leave in the extended state, but for control words. The x87's stack is
-/// empty, as it is where functions are called.
+/// Clears the registers and exceptions that functions may leave in the extended state. Control
+/// words stay. The x87's stack is empty, as it is where functions are called.
 ///
 /// # Safety
 ///

@@ -5,8 +5,8 @@
 //! - A write that was done in part goes on at home with the rest (`Stage::Rest`). So does a read of
 //!   a file on a disk, of which a part was in memory.
 //! - An error is the call's, since the socket tells it once, unless it may be due to the try.
-//! - EPIPE, and EFBIG of a file beyond its limit, come with a signal for the kernel thread that makes
-//!   the call. So the signal is left out or taken back, and the call made again at home.
+//! - EPIPE, and EFBIG of a file beyond its limit, come with a signal for the kernel thread that
+//!   makes the call. So the signal is left out or taken back, and the call made again at home.
 
 use super::class::Trial;
 use super::guest::{self, Guest};

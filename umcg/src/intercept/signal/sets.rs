@@ -32,7 +32,7 @@ enum SetAddress {
     Record(usize, usize),
 }
 
-/// What the set is for.
+/// The use of the set.
 enum Purpose {
     /// The mask of the wait.
     Mask,
