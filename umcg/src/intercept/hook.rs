@@ -23,7 +23,8 @@ use super::stage::{DONE, IS_OWN, MASK, REPLACED, RESULT, Stage, answered, keep, 
 use super::stand::LeaveReason;
 use super::stats::CountKind;
 use super::{
-    attributes, code, freed, futex, outsider, signal, sleep, state, thread, trace, trial, words,
+    attributes, code, freed, futex, outsider, partial, signal, sleep, state, thread, trace, trial,
+    words,
 };
 use crate::rt::engine::guest as engine;
 use crate::rt::wait::yielding::yield_to_another;
@@ -200,6 +201,7 @@ fn take_answer(call: &mut Call) -> Stage {
             let before = call.notes[DONE] as isize;
             answered(call, Some(before + answer.max(0)))
         }
+        Stage::Roomed => partial::go_on(call, answer),
         stage => stage,
     }
 }
@@ -259,6 +261,15 @@ fn leave(guest: &'static Guest, call: &mut Call, stage: Stage) -> Option<Next> {
         Stage::Rest => {
             keep(call, Stage::Rested);
             Next::Again
+        }
+        Stage::Room => {
+            keep(call, Stage::Roomed);
+            partial::wait_for_room(call);
+            let has_left = guest.leave();
+            if !has_left {
+                restore(call);
+            }
+            return has_left.then_some(Next::Again);
         }
         Stage::Map => {
             keep(call, Stage::Mapped);

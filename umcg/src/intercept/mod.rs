@@ -14,6 +14,7 @@
 //! | `run` | the runtime that schedules them |
 //! | `futex`, `sleep` | waits that are served in user mode |
 //! | `trial` | calls that may block, tried in place |
+//! | `partial` | the rest of those that were done in part |
 //! | `thread` | clone, fork, exec, exit |
 //! | `homes` | the pool of kernel threads for new threads |
 //! | `notes` | notes about a guest's home |
@@ -55,6 +56,7 @@ mod notes;
 mod notice;
 mod out;
 mod outsider;
+mod partial;
 mod report;
 mod robust;
 mod run;

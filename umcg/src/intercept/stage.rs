@@ -33,6 +33,10 @@ pub(super) enum Stage {
     /// A part is done, and the kernel does the rest, at home.
     Rest,
     Rested,
+    /// The same for a socket, once there is room: a wait that has sent nothing would take the error
+    /// that is for the next call.
+    Room,
+    Roomed,
     /// As `Return`, at home and open: signals that have waited are delivered first.
     ReturnAtHome,
     /// The mask is changed at home and open: signals that have come are delivered first.
@@ -41,7 +45,7 @@ pub(super) enum Stage {
     MaskInKernel,
 }
 
-const STAGES: [Stage; 18] = [
+const STAGES: [Stage; 20] = [
     Stage::Return,
     Stage::Native,
     Stage::Home,
@@ -57,6 +61,8 @@ const STAGES: [Stage; 18] = [
     Stage::Mapped,
     Stage::Rest,
     Stage::Rested,
+    Stage::Room,
+    Stage::Roomed,
     Stage::ReturnAtHome,
     Stage::Mask,
     Stage::MaskInKernel,
@@ -75,6 +81,9 @@ pub(super) const CUT: usize = 9;
 pub(super) const DEADLINE: usize = 10;
 /// For a wait that was cut: whether it goes on with a rest, and the rest. (A sleep has no rest.)
 pub(super) const REST: usize = 10;
+/// For [`Stage::Room`]: an entry for poll(2), and the time limit.
+pub(super) const POLLED: usize = 10;
+pub(super) const LIMIT: usize = 11;
 /// For a call that brings a set of signals: the kernel's, and the record that names it, which has
 /// three words at most. Such a call is none of the waits above.
 pub(super) const SET: usize = 10;
@@ -103,6 +112,7 @@ impl Stage {
                 | Sleep
                 | Map
                 | Rest
+                | Room
                 | Mask
                 | MaskInKernel
         )

@@ -2,14 +2,15 @@
 //! once, the guest saves the way home. Otherwise they are made at home, as they are.
 //!
 //! - A try takes nothing that the call would not take, and its result is the call's.
-//! - A write that was done in part goes on at home with the rest (`Stage::Rest`). So does a read of
-//!   a file on a disk, of which a part was in memory.
+//! - A write that was done in part goes on at home with the rest ([`partial`]). So does a read of a
+//!   file on a disk, of which a part was in memory.
 //! - An error is the call's, since the socket tells it once, unless it may be due to the try.
 //! - EPIPE, and EFBIG of a file beyond its limit, come with a signal for the kernel thread that
 //!   makes the call. So the signal is left out or taken back, and the call made again at home.
 
 use super::class::Trial;
 use super::guest::{self, Guest};
+use super::partial;
 use super::stage::{DONE, Stage, answered};
 use super::stats::CountKind;
 use std::os::fd::BorrowedFd;
@@ -31,7 +32,7 @@ pub(super) fn begin(guest: &Guest, call: &mut Call, trial: Trial) -> Stage {
             guest.counts.count(CountKind::InPlace);
             answered(call, Some(result))
         }
-        None if call.notes[DONE] > 0 => Stage::Rest,
+        None if call.notes[DONE] > 0 => partial::rest(call, trial),
         None => Stage::Home,
     }
 }

@@ -53,20 +53,126 @@ static int refused(void)
     return fd;
 }
 
-/* A stream that its peer has reset. */
-static int reset(void)
+/* The other end of the stream that was made last. */
+static int peer;
+
+static int stream(void)
 {
     struct sockaddr_in address;
-    struct linger at_once = {1, 0};
-    int listener = with_address(SOCK_STREAM, &address), fd = socket(AF_INET, SOCK_STREAM, 0), peer;
+    int listener = with_address(SOCK_STREAM, &address), fd = socket(AF_INET, SOCK_STREAM, 0);
 
     MUST(listen(listener, 1) == 0);
     MUST(connect(fd, (struct sockaddr *)&address, sizeof address) == 0);
     peer = accept(listener, NULL, NULL);
+    MUST(peer >= 0 && close(listener) == 0);
+    return fd;
+}
+
+static void *resets(void *milliseconds)
+{
+    struct linger at_once = {1, 0};
+
+    sleep_ms((long)(intptr_t)milliseconds);
     MUST(setsockopt(peer, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once) == 0);
-    MUST(close(peer) == 0 && close(listener) == 0);
+    MUST(close(peer) == 0);
+    return NULL;
+}
+
+/* A stream that its peer has reset. */
+static int reset(void)
+{
+    int fd = stream();
+
+    resets(NULL);
     usleep(1000);
     return fd;
+}
+
+enum { MUCH = 16 << 20 };
+
+/* A part is sent within a limit of time. */
+static void limited_time(const char *bytes)
+{
+    struct timeval limit = {0, 10000};
+    int fd = stream();
+    ssize_t had;
+
+    MUST(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) == 0);
+    wait_once();
+    had = write(fd, bytes, MUCH);
+    MUST(had > 0 && had < MUCH);
+    MUST(close(fd) == 0 && close(peer) == 0);
+}
+
+/* A part is sent until the peer resets: the call returns how much, and the next one is told. */
+static void part(const char *bytes, int sends)
+{
+    int fd = stream();
+    pthread_t thread = spawn(resets, (void *)20);
+    ssize_t had;
+    char byte;
+
+    wait_once();
+    had = sends ? send(fd, bytes, MUCH, 0) : write(fd, bytes, MUCH);
+    MUST(had > 0 && had < MUCH);
+    if (sends)
+        FAILS(ECONNRESET, write(fd, bytes, 1));
+    else
+        FAILS(ECONNRESET, read(fd, &byte, 1));
+    MUST(taken == 0);
+    join(thread);
+    MUST(close(fd) == 0);
+}
+
+static void *takes_all(void *arg)
+{
+    size_t *count = arg;
+    char *bytes = malloc(1 << 16);
+    ssize_t had;
+
+    while ((had = read(peer, bytes, 1 << 16)) > 0)
+        *count += (size_t)had;
+    MUST(had == 0);
+    free(bytes);
+    return NULL;
+}
+
+/* All is sent although there is no room for it at once; or a part, if the call does not wait. */
+static void whole(const char *bytes, int flags)
+{
+    size_t count = 0;
+    pthread_t thread;
+    int fds[2];
+    ssize_t had;
+
+    MUST(socketpair(AF_UNIX, SOCK_STREAM | flags, 0, fds) == 0);
+    peer = fds[1];
+    wait_once();
+    if (flags != 0) {
+        had = write(fds[0], bytes, MUCH);
+        MUST(had > 0 && had < MUCH);
+        FAILS(EAGAIN, write(fds[0], bytes, 1));
+    } else {
+        thread = spawn(takes_all, &count);
+        wait_once();
+        MUST(write(fds[0], bytes, MUCH) == MUCH && shutdown(fds[0], SHUT_WR) == 0);
+        join(thread);
+        MUST(count == MUCH);
+    }
+    MUST(close(fds[0]) == 0 && close(fds[1]) == 0);
+}
+
+static void parts(void)
+{
+    char *bytes = mmap(NULL, MUCH, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    MUST(bytes != MAP_FAILED);
+    limited_time(bytes);
+    part(bytes, 0);
+    part(bytes, 1);
+    whole(bytes, 0);
+    whole(bytes, SOCK_NONBLOCK);
+    MUST(munmap(bytes, MUCH) == 0);
 }
 
 static void errors(void)
@@ -106,7 +212,7 @@ static void errors(void)
 static void limit(int flags)
 {
     char name[] = "limit-XXXXXX";
-    char *bytes = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *bytes = mmap(NULL, 2 * BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct rlimit before, limit;
     int fd = mkostemp(name, flags);
 
@@ -121,8 +227,11 @@ static void limit(int flags)
     wait_once();
     FAILS(EFBIG, write(fd, bytes, BYTES));
     MUST(taken == 1);
+    MUST(lseek(fd, 0, SEEK_SET) == 0);
+    wait_once();
+    MUST(write(fd, bytes, 2 * BYTES) == BYTES && taken == 1);
     MUST(setrlimit(RLIMIT_FSIZE, &before) == 0);
-    MUST(close(fd) == 0 && munmap(bytes, BYTES) == 0);
+    MUST(close(fd) == 0 && munmap(bytes, 2 * BYTES) == 0);
 }
 
 static void messages(int type)
@@ -156,6 +265,9 @@ static void *does(void *arg)
 
     errors();
     SHOWN("errors are told once");
+    taken = 0;
+    parts();
+    SHOWN("a part, and the rest");
     limit(0);
     limit(O_DIRECT);
     SHOWN("a file that may not grow");
