@@ -2,6 +2,7 @@
 
 use super::runtime;
 use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::{UnixDatagram, UnixStream};
@@ -184,6 +185,39 @@ fn epoll_with_a_mask_waits_for_what_is_asked() {
         drop(writer.join().unwrap());
         // SAFETY: no other user has it.
         unsafe { libc::close(set) };
+    });
+}
+
+#[test]
+fn an_error_after_a_part_is_for_the_next_call() {
+    runtime().run(|| {
+        let bytes = vec![7u8; 16 << 20];
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        let resetter = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(20));
+            let at_once = libc::linger {
+                l_onoff: 1,
+                l_linger: 0,
+            };
+            // SAFETY: a value of the right size.
+            let result = unsafe {
+                libc::setsockopt(
+                    far.as_raw_fd(),
+                    libc::SOL_SOCKET,
+                    libc::SO_LINGER,
+                    (&raw const at_once).cast(),
+                    size_of_val(&at_once) as libc::socklen_t,
+                )
+            };
+            assert_eq!(result, 0);
+        });
+        let had = near.write(&bytes).unwrap();
+        assert!(had > 0 && had < bytes.len());
+        let error = near.read(&mut [0]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+        resetter.join().unwrap();
     });
 }
 

@@ -5,7 +5,8 @@
 //!
 //! - T1. A try takes nothing that the call would not take, and its result is the call's.
 //! - T2. A blocking write is over when all of it is written, and a read of a file on a disk when
-//!   all of it is read or the file ends, as without this library (`partial`).
+//!   all of it is read or the file ends, as without this library (`partial`). An error that comes
+//!   after a part stays with the socket, for the next call.
 //! - T3. A descriptor that is non-blocking, and a time limit of the socket's own, are asked for
 //!   before the first wait. A read of a file that the driver knows, and that was found blocking and
 //!   without a limit before, asks only after [`BELIEVED`]. So a change of either is seen late,
@@ -25,8 +26,10 @@ use super::ready::{self, ReadNumber};
 use crate::io::driver::source::{Direction, ReadinessSnapshot};
 use crate::io::wait::{NEVER, Reason, after};
 use crate::rt::time::now;
+use rustix::net::sockopt;
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::BorrowedFd;
 use std::ptr::from_ref;
 use umcg_core::{call as kernel, guarded};
 use umcg_intercept::Call;
@@ -91,6 +94,9 @@ pub(super) fn make(call: &mut Call, trial: Trial, may_park: bool) -> End {
             return End::Scope;
         }
         match wait(call, trial, direction, known, &mut limit) {
+            Ok(Waited::Again) if partial::done(call) > 0 && has_failed(call, direction) => {
+                return End::Answer(partial::done(call) as isize);
+            }
             Ok(Waited::Again) if partial::done(call) > done => in_vain = 0,
             // The driver may say that a socket is ready which is not for this call, as with a
             // datagram to a peer whose queue is full.
@@ -235,6 +241,15 @@ fn attempt(call: &mut Call, trial: Trial) -> Tried {
         }
         _ => Tried::Unknown,
     }
+}
+
+/// Whether this write, of which a part is done, goes to a socket with an error, or without a peer.
+/// A try would take the error, which is for the next call.
+fn has_failed(call: &Call, direction: Direction) -> bool {
+    let fd = call.arguments[0] as i32;
+    // SAFETY: a part was written to it; if it has been closed since, the kernel says so.
+    let is_socket = || sockopt::socket_type(unsafe { BorrowedFd::borrow_raw(fd) }).is_ok();
+    direction == Direction::Write && poll(fd, 0) && is_socket()
 }
 
 fn poll(fd: i32, events: i16) -> bool {
