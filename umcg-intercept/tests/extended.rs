@@ -141,28 +141,32 @@ fn pattern(registers: usize, words: usize, masks: usize) -> Registers {
     pattern
 }
 
-/// Runs a round; checks what is clear after saving and what is back after restoring.
-fn round(loaded: &Registers, functions: &Functions) {
+/// Runs a round. The registers after saving, and after restoring.
+fn through(loaded: &Registers, functions: &Functions) -> [Registers; 2] {
     let mut area = vec![0_u8; extended_size() + 64];
     let offset = area.as_ptr().align_offset(64);
-    let mut saved = Registers {
-        wide: [[0; 8]; 32],
-        masks: [0; 8],
-    };
+    let mut saved = pattern(0, 0, 0);
     let mut restored = saved.clone();
     let place = area[offset..].as_mut_ptr();
     // SAFETY: the area is large enough; the processor has what the functions use.
     unsafe { test_round(loaded, place, &raw mut saved, &raw mut restored, functions) };
+    [saved, restored]
+}
+
+/// All but the low halves that were loaded is clear.
+fn assert_clear(registers: &Registers, loaded: &Registers) {
     for at in 0..16 {
-        assert_eq!(
-            saved.wide[at][..2],
-            loaded.wide[at][..2],
-            "low half of {at}"
-        );
-        assert_eq!(saved.wide[at][2..], [0; 6], "upper part of {at}");
+        let (low, upper) = registers.wide[at].split_at(2);
+        assert_eq!(low, &loaded.wide[at][..2], "low half of {at}");
+        assert_eq!(upper, [0; 6], "upper part of {at}");
     }
-    assert_eq!(saved.wide[16..], [[0; 8]; 16]);
-    assert_eq!(saved.masks, [0; 8]);
+    assert_eq!(registers.wide[16..], [[0; 8]; 16]);
+    assert_eq!(registers.masks, [0; 8]);
+}
+
+fn round(loaded: &Registers, functions: &Functions) {
+    let [saved, restored] = through(loaded, functions);
+    assert_clear(&saved, loaded);
     assert_eq!(&restored, loaded);
 }
 
@@ -229,58 +233,62 @@ fn control_words() {
     assert_eq!(restored, own);
 }
 
+/// Notes in the x87 that a result is inexact, and leaves its stack of registers as it was.
+fn note_exception() {
+    // SAFETY: takes off as much as it puts there.
+    unsafe { asm!("fldpi", "fldpi", "fmulp", "fstp st(0)") };
+}
+
+/// The exceptions that the x87 has noted.
+fn exceptions() -> u16 {
+    let mut status = 0_u16;
+    // SAFETY: stores two bytes.
+    unsafe { asm!("fnstsw [{}]", in(reg) &raw mut status) };
+    status & 0x3f
+}
+
 #[test]
 fn x87_exceptions() {
-    let noted = || {
-        let mut status = 0_u16;
-        // SAFETY: stores two bytes.
-        unsafe { asm!("fnstsw [{}]", in(reg) &raw mut status) };
-        status & 0x3f
-    };
     let mut area = vec![0_u8; extended_size()];
-    // SAFETY: notes that a result is inexact, and leaves the stack of registers as it was.
-    unsafe { asm!("fldpi", "fldpi", "fmulp", "fstp st(0)") };
-    let before = noted();
+    note_exception();
+    let before = exceptions();
     assert_ne!(before, 0);
     // SAFETY: the area is large enough.
     unsafe { save_extended(area.as_mut_ptr()) };
-    let meanwhile = noted();
+    let meanwhile = exceptions();
     // SAFETY: saved before.
     unsafe { restore_extended(area.as_ptr()) };
-    assert_eq!((meanwhile, noted()), (0, before));
+    assert_eq!((meanwhile, exceptions()), (0, before));
     // SAFETY: as a thread begins.
     unsafe { asm!("fnclex") };
 }
 
 #[test]
 fn cleared() {
-    if !is_x86_feature_detected!("avx") {
-        return;
+    unsafe extern "C" fn clear(_: *mut u8) {
+        // SAFETY: nothing needs the registers.
+        unsafe { clear_extended() };
     }
-    let mut upper = [[!0_u64; 4]; 2];
-    let mut status = 0_u16;
-    // SAFETY: as a function that leaves vector registers in use, and an inexact result.
-    unsafe {
-        asm!(
-            "fldpi", "fldpi", "fmulp", "fstp st(0)",
-            "vpcmpeqd ymm0, ymm0, ymm0", "vinsertf128 ymm15, ymm0, xmm0, 1",
-            out("xmm0") _, out("xmm15") _,
-        );
+    unsafe extern "C" fn nothing(_: *mut u8) {}
+    let mut functions = Functions {
+        load: test_load_256,
+        store: test_store_256,
+        save: clear,
+        restore: nothing,
+    };
+    if is_x86_feature_detected!("avx") {
+        let loaded = pattern(16, 4, 0);
+        assert_clear(&through(&loaded, &functions)[0], &loaded);
     }
-    // SAFETY: nothing needs them.
+    if is_x86_feature_detected!("avx512bw") {
+        (functions.load, functions.store) = (test_load_512, test_store_512);
+        let loaded = pattern(32, 8, 8);
+        assert_clear(&through(&loaded, &functions)[0], &loaded);
+    }
+    note_exception();
+    // SAFETY: nothing needs the registers.
     unsafe { clear_extended() };
-    // SAFETY: stores registers.
-    unsafe {
-        asm!(
-            "vmovdqu [{0}], ymm0", "vmovdqu [{0} + 32], ymm15", "fnstsw [{1}]",
-            in(reg) &raw mut upper, in(reg) &raw mut status,
-        );
-    }
-    assert_eq!(
-        (upper[0][2..].to_vec(), upper[1][2..].to_vec()),
-        (vec![0; 2], vec![0; 2])
-    );
-    assert_eq!(status & 0x3f, 0);
+    assert_eq!(exceptions(), 0);
 }
 
 #[test]
