@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Signals for threads that have just begun, on kernel threads that were used before, and wait: the
- * only ones that let the signal through. From other processes, from other threads, and by timers. */
+/* Signals for threads that have just begun, on kernel threads that were used before, and wait. They
+ * are the only ones that let the signal through. It comes from other processes, from other threads,
+ * and by timers. */
 #include "check.h"
 
 enum { ROUNDS = 60, BEFORE = 8 };
