@@ -218,8 +218,9 @@ pub(super) fn look_for_what_is_open(home: &Home) {
     let mut mask = home.mask.load(Relaxed);
     loop {
         // ORDERING(watched.1): SeqCst, pairs with watched.2: either the home sees this, or the load
-        // that follows sees what the home looks for. It pairs with itself, too: the party that
-        // comes second sees the first one's mask, and the last mask remains.
+        // that follows sees what the home looks for.
+        // ORDERING(wanted): SeqCst, pairs with itself: the party that comes second sees the first
+        // one's mask, so the last mask remains.
         home.adoption.wanted.swap(!mask & LOOKED_FOR, SeqCst);
         let now = home.mask.load(Relaxed);
         if now == mask {
