@@ -4,7 +4,7 @@
 #
 #   ci/intercept.sh [all]
 #
-# A third of the bugs is tried, which one depends on the commit; all of them with `all`.
+# A third of the bugs is tried, which one depends on the sources; all of them with `all`.
 set -eu
 cd "$(dirname "$0")/.."
 base=${CARGO_TARGET_DIR:-$PWD/target}
@@ -18,7 +18,7 @@ if [ "${1:-}" = all ]; then
 else
     parts=3
 fi
-part=$(($(git rev-parse HEAD 2> /dev/null | cksum | cut -d ' ' -f 1) % parts))
+part=$(($(git rev-parse "HEAD^{tree}" 2> /dev/null | cksum | cut -d ' ' -f 1) % parts))
 tab=$(printf '\t')
 
 say() {

@@ -7,7 +7,7 @@
 #
 #   ci/models.sh [RUNS [all]]      RUNS: schedules a test and a scheduler; 1500 where not given
 #
-# A third of the bugs is tried, which one depends on the commit; all of them with `all`.
+# A third of the bugs is tried, which one depends on the sources; all of them with `all`.
 set -eu
 cd "$(dirname "$0")/.."
 runs=${1:-1500}
@@ -16,7 +16,7 @@ if [ "${2:-}" = all ]; then
 else
     parts=3
 fi
-part=$(($(git rev-parse HEAD 2> /dev/null | cksum | cut -d ' ' -f 1) % parts))
+part=$(($(git rev-parse "HEAD^{tree}" 2> /dev/null | cksum | cut -d ' ' -f 1) % parts))
 base=${CARGO_TARGET_DIR:-$PWD/target}
 jobs=$base/planted
 # The planted bugs, and the models that have to find them.
