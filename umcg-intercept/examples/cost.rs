@@ -89,9 +89,14 @@ mod cost {
         unsafe { asm!("fldz", "fstp st(0)", out("st(0)") _) };
     }
 
-    fn save(area: &mut Area) {
+    fn inexact() {
+        // SAFETY: leaves the stack of registers empty.
+        unsafe { asm!("fldpi", "fldpi", "fmulp", "fstp st(0)", out("st(0)") _, out("st(1)") _) };
+    }
+
+    fn save(area: &mut Area, with_vectors: bool) {
         // SAFETY: the area is large enough, and one thread runs.
-        unsafe { umcg_intercept::save_extended(area.0.as_mut_ptr()) };
+        unsafe { umcg_intercept::save_extended(area.0.as_mut_ptr(), with_vectors) };
     }
 
     fn restore(area: &Area) {
@@ -106,14 +111,17 @@ mod cost {
         let (start, first) = (Instant::now(), ticks());
         while start.elapsed().as_millis() < 20 {}
         let rate = (ticks() - first) as f64 / (start.elapsed().as_secs_f64() * 1e9);
-        let mut measure = |name: &str, dirty: Dirty| {
+        let mut measure = |name: &str, with_vectors, dirty: Dirty| {
             let mut rounds: Vec<f64> = (0..ROUNDS)
                 .map(|_| {
-                    save(&mut area); // clears the traces of the round before
+                    // Clears the traces of the round before.
+                    save(&mut area, true);
+                    // SAFETY: no registers are relied on.
+                    unsafe { umcg_intercept::clear_extended() };
                     dirty();
                     let start = ticks();
                     for _ in 0..CALLS {
-                        save(&mut area);
+                        save(&mut area, with_vectors);
                         restore(&area);
                     }
                     (ticks() - start) as f64 / f64::from(CALLS) / rate
@@ -121,15 +129,17 @@ mod cost {
                 .collect();
             print(name, &mut rounds);
         };
-        measure("save and restore, nothing in use", nothing);
+        measure("save and restore, no vectors", false, nothing);
+        measure("  an exception of the x87", false, inexact);
+        measure("save and restore, nothing in use", true, nothing);
         if is_x86_feature_detected!("avx") {
-            measure("  ymm in use", ymm);
+            measure("  ymm in use", true, ymm);
         }
         if is_x86_feature_detected!("avx512f") {
-            measure("  zmm16 to zmm31 in use", upper_zmm);
-            measure("  all zmm and masks in use", all);
+            measure("  zmm16 to zmm31 in use", true, upper_zmm);
+            measure("  all zmm and masks in use", true, all);
         }
-        measure("  x87 used, its registers empty", x87);
+        measure("  x87 used, its registers empty", true, x87);
         let start = ticks();
         for _ in 0..CALLS {
             // SAFETY: reads a register of the processor, which has it if it has AVX-512.

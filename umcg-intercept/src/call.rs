@@ -31,6 +31,14 @@ impl Call {
         unsafe { (*self.site).next }
     }
 
+    /// Whether code at the site may have values in vector registers beyond the low halves of xmm0 to
+    /// xmm15. A hook that lets another thread run then preserves these too.
+    #[must_use]
+    pub fn keeps_vectors(&self) -> bool {
+        // SAFETY: as in `next`.
+        unsafe { (*self.site).keeps_vectors != 0 }
+    }
+
     /// The caller's stack pointer at the site. Its red zone lies below.
     #[must_use]
     pub fn stack_pointer(&self) -> usize {
@@ -75,4 +83,6 @@ pub(crate) struct Site {
     pub(crate) resume: usize,
     /// The `syscall` of the trampoline itself, for [`Next::Tail`].
     pub(crate) tail: usize,
+    /// For [`Call::keeps_vectors`]: not 0.
+    pub(crate) keeps_vectors: usize,
 }

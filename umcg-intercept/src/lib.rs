@@ -40,7 +40,7 @@ mod x86;
 pub use x86::{
     child::{Child, begin_child},
     engine::{forget, install, look_again, report},
-    extended::{clear_extended, extended_size, restore_extended, save_extended},
+    extended::{clear_extended, clear_x87, extended_size, restore_extended, save_extended},
     net::{arm_thread, disarm_thread, on_sigsys, signal_restorer},
     step::{Inside, step_in, step_out},
     stub::raw_syscall,
@@ -51,9 +51,9 @@ pub use x86::{
 mod unsupported;
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 pub use unsupported::{
-    Inside, arm_thread, clear_extended, disarm_thread, extended_size, forget, install, is_inside,
-    look_again, on_sigsys, on_trap, raw_syscall, report, restore_extended, save_extended,
-    signal_restorer, step_in, step_out,
+    Inside, arm_thread, clear_extended, clear_x87, disarm_thread, extended_size, forget, install,
+    is_inside, look_again, on_sigsys, on_trap, raw_syscall, report, restore_extended,
+    save_extended, signal_restorer, step_in, step_out,
 };
 
 /// What to hook, and where.

@@ -101,7 +101,7 @@ pub fn extended_size() -> usize {
 /// # Safety
 ///
 /// None is needed.
-pub unsafe fn save_extended(_area: *mut u8) -> bool {
+pub unsafe fn save_extended(_area: *mut u8, _with_vectors: bool) -> bool {
     true
 }
 
@@ -118,6 +118,9 @@ pub unsafe fn restore_extended(_area: *const u8) {}
 ///
 /// None.
 pub unsafe fn clear_extended() {}
+
+/// Does nothing.
+pub fn clear_x87() {}
 
 /// Makes a system call, by way of the C library.
 ///

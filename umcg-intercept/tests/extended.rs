@@ -1,8 +1,8 @@
-//! The extended state is saved, cleared and restored.
+//! The extended state is saved and restored, whatever others leave meanwhile, and cleared.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 use core::arch::{asm, global_asm};
-use umcg_intercept::{clear_extended, extended_size, restore_extended, save_extended};
+use umcg_intercept::{clear_extended, clear_x87, extended_size, restore_extended, save_extended};
 
 /// All of a thread's registers that a test fills and reads: ymm0 to 15, zmm0 to 31, k0 to 7.
 #[repr(C, align(64))]
@@ -45,8 +45,8 @@ global_asm!(
     r"vmovdqu [rdi + 64 * \n], ymm\n",
     ".endr",
     "ret",
-    // Loads, saves, stores, restores, stores: no compiled code between. rdi: loaded, rsi: area,
-    // rdx: stored after saving, rcx: stored after restoring, r8: a `Functions`.
+    // Loads, saves, loads what others leave, restores, stores: no compiled code between. rdi:
+    // loaded, rsi: area, rdx: left by others, rcx: stored at the end, r8: a `Functions`.
     "test_round:",
     ".cfi_startproc",
     "push rbx",
@@ -72,7 +72,7 @@ global_asm!(
     "mov rdi, r12",
     "call [r15 + 16]",
     "mov rdi, r13",
-    "call [r15 + 8]",
+    "call [r15]",
     "mov rdi, r12",
     "call [r15 + 24]",
     "mov rdi, r14",
@@ -108,7 +108,7 @@ unsafe extern "C" {
     fn test_round(
         loaded: *const Registers,
         area: *mut u8,
-        saved: *mut Registers,
+        others: *const Registers,
         restored: *mut Registers,
         functions: *const Functions,
     );
@@ -116,7 +116,7 @@ unsafe extern "C" {
 
 unsafe extern "C" fn save(area: *mut u8) {
     // SAFETY: the test's area.
-    let is_all = unsafe { save_extended(area) };
+    let is_all = unsafe { save_extended(area, true) };
     assert!(is_all, "no register that this version does not know");
 }
 
@@ -141,33 +141,32 @@ fn pattern(registers: usize, words: usize, masks: usize) -> Registers {
     pattern
 }
 
-/// Runs a round. The registers after saving, and after restoring.
-fn through(loaded: &Registers, functions: &Functions) -> [Registers; 2] {
+/// Runs a round, and returns the registers at its end.
+fn through(loaded: &Registers, others: &Registers, functions: &Functions) -> Registers {
     let mut area = vec![0_u8; extended_size() + 64];
     let offset = area.as_ptr().align_offset(64);
-    let mut saved = pattern(0, 0, 0);
-    let mut restored = saved.clone();
+    let mut restored = pattern(0, 0, 0);
     let place = area[offset..].as_mut_ptr();
     // SAFETY: the area is large enough; the processor has what the functions use.
-    unsafe { test_round(loaded, place, &raw mut saved, &raw mut restored, functions) };
-    [saved, restored]
+    unsafe { test_round(loaded, place, others, &raw mut restored, functions) };
+    restored
 }
 
-/// All but the low halves that were loaded is clear.
-fn assert_clear(registers: &Registers, loaded: &Registers) {
-    for at in 0..16 {
-        let (low, upper) = registers.wide[at].split_at(2);
-        assert_eq!(low, &loaded.wide[at][..2], "low half of {at}");
-        assert_eq!(upper, [0; 6], "upper part of {at}");
-    }
-    assert_eq!(registers.wide[16..], [[0; 8]; 16]);
-    assert_eq!(registers.masks, [0; 8]);
-}
-
+/// Whatever others leave, the registers are as they were. The stub sees to the low halves.
 fn round(loaded: &Registers, functions: &Functions) {
-    let [saved, restored] = through(loaded, functions);
-    assert_clear(&saved, loaded);
-    assert_eq!(&restored, loaded);
+    let mut clear = pattern(0, 0, 0);
+    let mut full = pattern(32, 8, 8);
+    full.wide
+        .iter_mut()
+        .flatten()
+        .for_each(|word| *word = !*word);
+    full.masks.iter_mut().for_each(|mask| *mask = !*mask);
+    for others in [&mut clear, &mut full] {
+        for at in 0..16 {
+            others.wide[at][..2].copy_from_slice(&loaded.wide[at][..2]);
+        }
+        assert_eq!(&through(loaded, others, functions), loaded);
+    }
 }
 
 #[test]
@@ -220,17 +219,19 @@ fn set_control(control: Control) {
 #[test]
 fn control_words() {
     let mut area = vec![0_u8; extended_size()];
-    let at_first = control();
-    let own = Control(0x7f80, 0x0f7f);
-    set_control(own);
-    // SAFETY: the area is large enough.
-    unsafe { save_extended(area.as_mut_ptr()) };
-    set_control(Control(0x1f80, 0x037f));
-    // SAFETY: saved before.
-    unsafe { restore_extended(area.as_ptr()) };
-    let restored = control();
-    set_control(at_first);
-    assert_eq!(restored, own);
+    for with_vectors in [true, false] {
+        let at_first = control();
+        let own = Control(0x7f80, 0x0f7f);
+        set_control(own);
+        // SAFETY: the area is large enough.
+        unsafe { save_extended(area.as_mut_ptr(), with_vectors) };
+        set_control(Control(0x1f80, 0x037f));
+        // SAFETY: saved before.
+        unsafe { restore_extended(area.as_ptr()) };
+        let restored = control();
+        set_control(at_first);
+        assert_eq!(restored, own);
+    }
 }
 
 /// Notes in the x87 that a result is inexact, and leaves its stack of registers as it was.
@@ -250,17 +251,23 @@ fn exceptions() -> u16 {
 #[test]
 fn x87_exceptions() {
     let mut area = vec![0_u8; extended_size()];
-    note_exception();
-    let before = exceptions();
-    assert_ne!(before, 0);
-    // SAFETY: the area is large enough.
-    unsafe { save_extended(area.as_mut_ptr()) };
-    let meanwhile = exceptions();
-    // SAFETY: saved before.
-    unsafe { restore_extended(area.as_ptr()) };
-    assert_eq!((meanwhile, exceptions()), (0, before));
-    // SAFETY: as a thread begins.
-    unsafe { asm!("fnclex") };
+    for with_vectors in [true, false] {
+        note_exception();
+        let before = exceptions();
+        assert_ne!(before, 0);
+        // SAFETY: the area is large enough.
+        unsafe { save_extended(area.as_mut_ptr(), with_vectors) };
+        let meanwhile = exceptions();
+        // SAFETY: saved before.
+        unsafe { restore_extended(area.as_ptr()) };
+        assert_eq!((meanwhile, exceptions()), (0, before));
+        clear_x87();
+        // SAFETY: the area is large enough.
+        unsafe { save_extended(area.as_mut_ptr(), with_vectors) };
+        // SAFETY: saved before.
+        unsafe { restore_extended(area.as_ptr()) };
+        assert_eq!(exceptions(), 0);
+    }
 }
 
 #[test]
@@ -273,17 +280,22 @@ fn cleared() {
     let mut functions = Functions {
         load: test_load_256,
         store: test_store_256,
-        save: clear,
-        restore: nothing,
+        save: nothing,
+        restore: clear,
+    };
+    let clears = |full: &Registers, functions: &Functions| {
+        let mut expected = pattern(0, 0, 0);
+        for at in 0..16 {
+            expected.wide[at][..2].copy_from_slice(&full.wide[at][..2]);
+        }
+        assert_eq!(through(full, full, functions), expected);
     };
     if is_x86_feature_detected!("avx") {
-        let loaded = pattern(16, 4, 0);
-        assert_clear(&through(&loaded, &functions)[0], &loaded);
+        clears(&pattern(16, 4, 0), &functions);
     }
     if is_x86_feature_detected!("avx512bw") {
         (functions.load, functions.store) = (test_load_512, test_store_512);
-        let loaded = pattern(32, 8, 8);
-        assert_clear(&through(&loaded, &functions)[0], &loaded);
+        clears(&pattern(32, 8, 8), &functions);
     }
     note_exception();
     // SAFETY: nothing needs the registers.
@@ -299,7 +311,7 @@ fn x87_registers() {
     // SAFETY: leaves two values on the stack of registers, which are taken off below.
     unsafe { asm!("fldpi", "fld1") };
     // SAFETY: the area is large enough.
-    unsafe { save_extended(place) };
+    unsafe { save_extended(place, true) };
     // SAFETY: another thread's calculation, on an empty stack.
     unsafe {
         asm!(
@@ -319,10 +331,9 @@ fn x87_registers() {
     };
     assert_eq!(values, [1.0, std::f64::consts::PI]);
     // With an empty stack nothing is saved, though the registers count as used.
-    // SAFETY: forgets that the value stored last is inexact.
-    unsafe { asm!("fnclex") };
+    clear_x87(); // the value stored last was inexact
     // SAFETY: the area is large enough.
-    unsafe { save_extended(place) };
+    unsafe { save_extended(place, true) };
     // SAFETY: saved before.
     unsafe { restore_extended(place) };
     assert_eq!(area[8] & 1, 0);

@@ -177,12 +177,15 @@ unsafe extern "C" {
 
 /// Calls of the hook with the direction flag set.
 static BACKWARDS: AtomicUsize = AtomicUsize::new(0);
+/// Calls of the hook from sites that keep no vectors, as they say. The sites of this test do.
+static KEEP_NONE: AtomicUsize = AtomicUsize::new(0);
 
 unsafe extern "C" fn hook(call: &mut Call) -> Next {
     let flags: u64;
     // SAFETY: reads the flags by way of the stack.
     unsafe { asm!("pushfq", "pop {}", out(reg) flags) };
     BACKWARDS.fetch_add((flags >> 10 & 1) as usize, Relaxed);
+    KEEP_NONE.fetch_add(usize::from(!call.keeps_vectors()), Relaxed);
     // SAFETY: overwrites registers that a function may overwrite.
     unsafe { test_clobber() };
     let number = std::mem::replace(&mut call.number, libc::SYS_getpid as usize);
@@ -285,4 +288,5 @@ fn all_ways_preserve_all() {
         }
     }
     assert_eq!(BACKWARDS.load(Relaxed), 0);
+    assert_eq!(KEEP_NONE.load(Relaxed), 0);
 }

@@ -5,6 +5,7 @@
 //!
 //! Headers are input that may be malformed: every read is checked against the mapped segments.
 
+use super::isa::{PT_GNU_PROPERTY, is_first_of_libc};
 use super::maps::Mapping;
 use super::raw::{File, PAGE, read_memory};
 use crate::Object;
@@ -42,6 +43,8 @@ pub(crate) struct Image {
     pub(crate) dynamic: usize,
     /// Linked for a fixed address: code may hold absolute addresses.
     pub(crate) fixed: bool,
+    /// As [`Call::keeps_vectors`](crate::Call::keeps_vectors), of the sites here.
+    pub(crate) keeps_vectors: bool,
     pub(crate) file: (u64, u64),
 }
 
@@ -214,7 +217,7 @@ fn parse(first: &Mapping, mappings: &[Mapping]) -> Result<Image, Flaw> {
         found.map_or(0, |one| bias.wrapping_add(one.p_vaddr as usize))
     };
     let end = segments.iter().map(|one| one.range.end).max().unwrap_or(0);
-    Ok(Image {
+    let mut image = Image {
         object: Object {
             path: first.path.clone(),
             range: first.range.start..end,
@@ -224,8 +227,15 @@ fn parse(first: &Mapping, mappings: &[Mapping]) -> Result<Image, Flaw> {
         unwind: address_of(libc::PT_GNU_EH_FRAME),
         dynamic: address_of(libc::PT_DYNAMIC),
         fixed: header.e_type == ET_EXEC,
+        keeps_vectors: true,
         file: first.file,
-    })
+    };
+    if let Some(one) = headers.iter().find(|one| one.p_type == PT_GNU_PROPERTY) {
+        let start = bias.wrapping_add(one.p_vaddr as usize);
+        let note = image.bytes(&(start..start.wrapping_add(one.p_filesz as usize)));
+        image.keeps_vectors = !is_first_of_libc(&first.path, note.unwrap_or_default());
+    }
+    Ok(image)
 }
 
 /// Whether the file is mapped all along the segment, with its rights.

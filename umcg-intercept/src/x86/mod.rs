@@ -8,6 +8,7 @@ pub(crate) mod engine;
 pub(crate) mod entries;
 pub(crate) mod extended;
 pub(crate) mod image;
+pub(crate) mod isa;
 pub(crate) mod length;
 pub(crate) mod maps;
 pub(crate) mod net;

@@ -32,14 +32,21 @@ const TAIL: usize = 8;
 const FRAME: usize = 152;
 const RETURN_ADDRESS: usize = 16;
 
-/// Three words for each site: a [`Site`].
-static DESCRIPTORS: [[AtomicUsize; 3]; SITES] =
-    [const { [const { AtomicUsize::new(0) }; 3] }; SITES];
+/// Four words for each site: a [`Site`]. Code there may keep vectors.
+static DESCRIPTORS: [[AtomicUsize; 4]; SITES] = [const {
+    let [next, resume, tail, keeps_vectors] = [0, 0, 0, 1];
+    [
+        AtomicUsize::new(next),
+        AtomicUsize::new(resume),
+        AtomicUsize::new(tail),
+        AtomicUsize::new(keeps_vectors),
+    ]
+}; SITES];
 /// The page with the calls, followed by one with their pointers. Zero until mapped.
 static TAILS: AtomicUsize = AtomicUsize::new(0);
 
 const _: () = assert!(SITES * TAIL <= PAGE);
-const _: () = assert!(size_of::<Site>() == size_of::<[AtomicUsize; 3]>());
+const _: () = assert!(size_of::<Site>() == size_of::<[AtomicUsize; 4]>());
 
 /// Arms the calling thread.
 ///
@@ -93,7 +100,7 @@ fn map_tails() -> Result<(), Errno> {
 /// The descriptor of the site before `next`. Made at first sight. Safe in signal handlers.
 fn site(next: usize) -> Option<&'static Site> {
     let tails = TAILS.load(Ordering::Relaxed);
-    for (at, [known, resume, tail]) in DESCRIPTORS.iter().enumerate() {
+    for (at, [known, resume, tail, _]) in DESCRIPTORS.iter().enumerate() {
         if known.load(Ordering::Relaxed) != next {
             let claim = known.compare_exchange(0, next, Ordering::Relaxed, Ordering::Relaxed);
             if claim.is_err_and(|other| other != next) {
@@ -107,7 +114,7 @@ fn site(next: usize) -> Option<&'static Site> {
             .store(next, Ordering::Relaxed);
         resume.store(next, Ordering::Relaxed);
         tail.store(code, Ordering::Relaxed);
-        // SAFETY: three words, which from now on never change.
+        // SAFETY: a descriptor, which from now on never change.
         return Some(unsafe { &*(&raw const DESCRIPTORS[at]).cast::<Site>() });
     }
     None

@@ -231,7 +231,7 @@ fn trampolines<'a>(
     let length = 8 + windows.iter().map(trampoline::room).sum::<usize>();
     let length = length.next_multiple_of(raw::PAGE);
     let arena = arena::map(mappings, &image.object.range, length)?;
-    let mut writer = Writer::new(arena, length);
+    let mut writer = Writer::new(arena, length, image.keeps_vectors);
     let mut made = Vec::with_capacity(windows.len());
     let original = |step: &iced_x86::Instruction| {
         let range = start(step)..end(step);

@@ -1,7 +1,7 @@
 //! Code of trampolines.
 //!
 //! ```text
-//!   descriptor    next, resume, tail
+//!   descriptor    next, resume, tail, keeps_vectors
 //!   code          instructions of the window before the syscall
 //!                 lea next(%rip), %rcx
 //!                 lea descriptor(%rip), %r11
@@ -51,6 +51,8 @@ pub(crate) struct Trampoline {
 pub(crate) struct Writer {
     /// Where the bytes will lie.
     address: usize,
+    /// As [`Site::keeps_vectors`], of all sites.
+    keeps_vectors: bool,
     pub(crate) bytes: Vec<u8>,
     /// All instructions of the windows: an old address, and the same place here.
     pub(crate) moved: Vec<Moved>,
@@ -58,11 +60,12 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// For code at `address`, where the address of the stub will be.
-    pub(crate) fn new(address: usize, room: usize) -> Writer {
+    pub(crate) fn new(address: usize, room: usize, keeps_vectors: bool) -> Writer {
         let mut bytes = Vec::with_capacity(room);
         bytes.extend(stub::entry().to_le_bytes());
         Writer {
             address,
+            keeps_vectors,
             bytes,
             moved: Vec::new(),
         }
@@ -145,7 +148,8 @@ impl Writer {
             }
         }
         self.relative(&[0xe9], window.end())?;
-        for (field, value) in [next, resume, tail].into_iter().enumerate() {
+        let fields = [next, resume, tail, self.keeps_vectors.into()];
+        for (field, value) in fields.into_iter().enumerate() {
             let place = begin + 8 * field;
             self.bytes[place..place + 8].copy_from_slice(&value.to_le_bytes());
         }

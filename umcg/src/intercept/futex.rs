@@ -49,7 +49,7 @@ pub(super) fn begin(guest: &'static Guest, call: &mut Call, which: User) -> Stag
         return Stage::Home;
     }
     // A guest that cannot be adopted waits as a thread, in the same table.
-    if !run::adopt(guest) {
+    if !run::adopt(guest, call) {
         guest.wait_as_thread();
     }
     untold::note_wait(guest);
@@ -57,7 +57,7 @@ pub(super) fn begin(guest: &'static Guest, call: &mut Call, which: User) -> Stag
     call.notes[HANDLED] = guest.handled.load(Relaxed) as usize;
     call.notes[CUT] = guest.cut.load(Relaxed) as usize;
     let arguments = &call.arguments;
-    let outcome = state::preserved(|| {
+    let outcome = state::preserved(call.keeps_vectors(), || {
         if is_waitv {
             // SAFETY: the arguments of a system call.
             unsafe { kernel::waitv(arguments) }
@@ -88,7 +88,7 @@ fn has_changed(arguments: &[usize; 6]) -> bool {
 fn give_way(guest: &Guest, call: &Call) {
     if guest::is_away() {
         guest.stand.note(LeaveReason::Yield, call);
-        state::preserved(rt::yield_now);
+        state::preserved(call.keeps_vectors(), rt::yield_now);
     }
 }
 
@@ -126,7 +126,8 @@ pub(super) fn go_on(guest: &'static Guest, call: &mut Call) -> Stage {
     let arguments = &call.arguments;
     if call.notes[REST] == 0 {
         // SAFETY: the arguments of a system call.
-        let outcome = state::preserved(|| unsafe { kernel::waitv(arguments) });
+        let outcome =
+            state::preserved(call.keeps_vectors(), || unsafe { kernel::waitv(arguments) });
         return settle(guest, call, outcome);
     }
     let rest = Rest::from_words([
@@ -141,6 +142,8 @@ pub(super) fn go_on(guest: &'static Guest, call: &mut Call) -> Stage {
     }
     call.notes[HANDLED] = guest.handled.load(Relaxed) as usize;
     // SAFETY: the arguments of the call that was cut.
-    let outcome = state::preserved(|| unsafe { kernel::go_on(is_waitv, arguments, rest) });
+    let outcome = state::preserved(call.keeps_vectors(), || unsafe {
+        kernel::go_on(is_waitv, arguments, rest)
+    });
     settle(guest, call, outcome)
 }

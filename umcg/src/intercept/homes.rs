@@ -20,7 +20,7 @@
 use super::guest::{self, Guest};
 use super::notes::Notes;
 use super::stats::CountKind;
-use super::{memory, robust, signal, state, words};
+use super::{memory, robust, signal, words};
 use crate::futex::kernel::single;
 use crate::rt::engine::guest as engine;
 use crate::rt::engine::server::{self, ServerState};
@@ -33,7 +33,7 @@ use umcg_core::context::local;
 use umcg_core::context::lock::Lock;
 use umcg_core::context::way::nap;
 use umcg_core::{call as make_call, raw};
-use umcg_intercept::{Call, begin_child};
+use umcg_intercept::{Call, begin_child, clear_extended, clear_x87};
 
 /// The most idle homes.
 const MOST: usize = 64;
@@ -277,6 +277,9 @@ fn put_first(stack: usize, words: [u64; 9]) -> Option<usize> {
 /// worker that left for it runs with its storage, and may make calls by the C library.
 unsafe extern "C" fn enter(first: *mut ()) -> ! {
     local::set_holds(0);
+    // The flow that was here before may have left values.
+    // SAFETY: nothing of this flow is in registers yet.
+    unsafe { clear_extended() };
     if let Some(guest) = Guest::current() {
         guest.leave_closed();
     }
@@ -324,7 +327,8 @@ pub(super) fn end(guest: &'static Guest, was_plain: bool) {
     home.keeps.store(is_usable && !home.is_renamed(), Relaxed);
     let task = engine::task_of(adopted.worker());
     engine::set_word(task, guest.as_word());
-    state::give_up();
+    // The flow that goes on here finds the x87 clean, as a call would have left it.
+    clear_x87();
     match server::running() {
         Some(running) => running.suspend(ended_away),
         // SAFETY: the caller is that worker, and at home.

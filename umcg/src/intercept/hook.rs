@@ -139,7 +139,7 @@ fn go_home(guest: &Guest, call: &Call) {
     guest.home.was_home.store(true, Relaxed);
     guest.counts.count(CountKind::Home);
     guest.stand.note(LeaveReason::Home, call);
-    state::preserved(engine::go_home);
+    state::preserved(call.keeps_vectors(), engine::go_home);
 }
 
 /// A guest gives way to guests. If none is ready, and now and then in any case, it gives way to the
@@ -151,7 +151,7 @@ fn give_way(guest: &Guest, call: &mut Call) -> Stage {
     }
     guest.stand.note(LeaveReason::Yield, call);
     let is_for_all = guest.counts.count(CountKind::Pause) % TURN == 0;
-    if state::preserved(yield_to_another) && !is_for_all {
+    if state::preserved(call.keeps_vectors(), yield_to_another) && !is_for_all {
         answered(call, Some(0))
     } else {
         Stage::Native
@@ -229,7 +229,7 @@ fn carry_out(guest: &'static Guest, call: &mut Call, mut stage: Stage) -> Next {
                 return Next::Again;
             }
             Stage::Exit => {
-                thread::exit(guest);
+                thread::exit(guest, call);
                 return Next::Native;
             }
             _ => {
@@ -253,7 +253,7 @@ fn leave(guest: &'static Guest, call: &mut Call, stage: Stage) -> Option<Next> {
             Next::Return
         }
         Stage::Exec => {
-            state::preserved(trace::flush);
+            state::preserved(call.keeps_vectors(), trace::flush);
             signal::yield_go();
             keep(call, Stage::NoExec);
             Next::Again

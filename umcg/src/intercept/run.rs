@@ -13,6 +13,7 @@ use rustix::process::{Resource, getrlimit};
 use std::sync::OnceLock;
 use std::time::Duration;
 use umcg_core::raw;
+use umcg_intercept::Call;
 
 /// The scheduler of guests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,8 +64,8 @@ pub(super) fn is_begun() -> bool {
 /// Begins the runtime. Called inside: the threads that this makes are no guests. The only guest
 /// calls this, which is about to make a second one. So no lock of the C library is taken but by the
 /// caller.
-pub(super) fn prepare() {
-    RUNTIME.get_or_init(|| state::preserved(|| signal::as_servers(begin)));
+pub(super) fn prepare(call: &Call) {
+    RUNTIME.get_or_init(|| state::preserved(call.keeps_vectors(), || signal::as_servers(begin)));
 }
 
 fn begin() -> Option<Runtime> {
@@ -133,7 +134,7 @@ pub(super) fn turns() -> u64 {
 }
 
 /// Makes the calling guest a worker, if it is none yet. False if that is impossible.
-pub(super) fn adopt(guest: &'static Guest) -> bool {
+pub(super) fn adopt(guest: &'static Guest, call: &Call) -> bool {
     if guest::adopted().is_some() {
         return true;
     }
@@ -145,7 +146,7 @@ pub(super) fn adopt(guest: &'static Guest) -> bool {
     // SAFETY: as above.
     let before = unsafe { errno.read() };
     // SAFETY: a guest without a role, which ends by `thread::exit`.
-    let task = state::preserved(|| unsafe { engine::adopt(shared) });
+    let task = state::preserved(call.keeps_vectors(), || unsafe { engine::adopt(shared) });
     // SAFETY: as above.
     unsafe { errno.write(before) };
     if task.is_none() {

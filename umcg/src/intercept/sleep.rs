@@ -86,7 +86,11 @@ pub(super) fn begin(guest: &'static Guest, call: &mut Call) -> Stage {
 }
 
 fn wait(guest: &'static Guest, call: &mut Call, deadline: u64) -> Stage {
-    if deadline <= clock::now() || state::preserved(|| cut::sleep_cuttable(&"sleep", deadline)) {
+    if deadline <= clock::now()
+        || state::preserved(call.keeps_vectors(), || {
+            cut::sleep_cuttable(&"sleep", deadline)
+        })
+    {
         answered(call, Some(0))
     } else {
         if let Some(task) = guest.task() {

@@ -131,7 +131,7 @@ pub(super) fn before_tail(guest: &'static Guest, call: &Call) -> bool {
     };
     if clone.flags & THREAD != 0 {
         if clone.flags & SETS_STORAGE != 0 {
-            prepare();
+            prepare(call);
             let Some(child) = Guest::make() else {
                 return false;
             };
@@ -171,7 +171,7 @@ pub(super) fn after_fork(in_child: bool) {
 static HAS_MAIN_ENDED: AtomicBool = AtomicBool::new(false);
 
 /// The guest, at home and open, ends its thread. Returns if the kernel is to end it next.
-pub(super) fn exit(guest: &'static Guest) {
+pub(super) fn exit(guest: &'static Guest, call: &Call) {
     let (process, thread) = ids();
     if process == thread {
         HAS_MAIN_ENDED.store(true, Relaxed);
@@ -186,7 +186,7 @@ pub(super) fn exit(guest: &'static Guest) {
     }
     if process != thread {
         let is_plain = guest::adopted().is_none();
-        if !is_plain || (homes::has_room(guest) && run::adopt(guest)) {
+        if !is_plain || (homes::has_room(guest) && run::adopt(guest, call)) {
             homes::end(guest, is_plain);
         }
     }
@@ -215,16 +215,16 @@ static LIBRARY: Lock<Vec<u32>> = Lock::new(Vec::new());
 
 /// Begins the runtime, for the program's second thread, and notes which threads that has made: all
 /// but the caller.
-fn prepare() {
+fn prepare(call: &Call) {
     if run::is_begun() {
         return;
     }
-    run::prepare();
+    run::prepare(call);
     // SAFETY: the guest's own.
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: as above.
     let before = unsafe { errno.read() };
-    state::preserved(note_library);
+    state::preserved(call.keeps_vectors(), note_library);
     // SAFETY: as above.
     unsafe { errno.write(before) };
 }

@@ -97,7 +97,7 @@ fn look_at_code(call: &Call) {
         )
     };
     if code::is_unseen() && !is_of_malloc() {
-        raw::within(|| preserved_among_calls(code::look));
+        raw::within(|| preserved_among_calls(call.keeps_vectors(), code::look));
     }
 }
 
@@ -200,7 +200,7 @@ fn wake(call: &mut Call) -> Next {
             _ => None,
         }
     };
-    match raw::within(|| preserved_among_calls(wake)) {
+    match raw::within(|| preserved_among_calls(call.keeps_vectors(), wake)) {
         Some(result) => answer(call, result),
         None => Next::Native,
     }
@@ -216,7 +216,7 @@ fn of_worker(worker: raw::Worker, call: &mut Call) -> Next {
         Some(WordCall::Wake) => {
             let next = wake(call);
             if call.result > 0 && !locks::is_wake(call) && is_turn() {
-                give_way();
+                give_way(call);
             }
             return next;
         }
@@ -225,7 +225,7 @@ fn of_worker(worker: raw::Worker, call: &mut Call) -> Next {
     }
     match class::of(call.number, &call.arguments) {
         Class::User(User::Sleep) => doze(worker, call),
-        Class::User(User::Yield) if give_way() => answer(call, 0),
+        Class::User(User::Yield) if give_way(call) => answer(call, 0),
         Class::User(User::SharedWait) => block(worker, call, 0),
         Class::Try(trial) => attempt(worker, call, trial),
         Class::Home | Class::Change(_) if others::are_waited_for(call) => block(worker, call, 0),
@@ -243,10 +243,10 @@ fn is_turn() -> bool {
 }
 
 /// Lets other workers of the runtime run. False if the caller is in none.
-fn give_way() -> bool {
+fn give_way(call: &Call) -> bool {
     raw::within(|| match server::running() {
         Some(running) => {
-            preserved_among_calls(|| running.give_way());
+            preserved_among_calls(call.keeps_vectors(), || running.give_way());
             true
         }
         None => false,
@@ -261,7 +261,8 @@ fn is_in_runtime() -> bool {
 /// Begins a blocking scope, in which the kernel makes the call.
 fn block(worker: raw::Worker, call: &mut Call, form: usize) -> Next {
     // SAFETY: the caller is this worker.
-    raw::within(|| preserved_among_calls(|| unsafe { worker.begin_blocking() }));
+    let begin = || unsafe { worker.begin_blocking() };
+    raw::within(|| preserved_among_calls(call.keeps_vectors(), begin));
     then(call, form | IN_SCOPE)
 }
 
@@ -271,7 +272,7 @@ fn wait(worker: raw::Worker, call: &mut Call, which: WordCall) -> Next {
         if !is_in_runtime() {
             return None;
         }
-        let outcome = preserved_among_calls(|| match which {
+        let outcome = preserved_among_calls(call.keeps_vectors(), || match which {
             // SAFETY: the arguments of a system call.
             WordCall::WaitForList => unsafe { kernel::waitv(arguments) },
             // SAFETY: likewise.
@@ -309,7 +310,9 @@ fn doze(worker: raw::Worker, call: &mut Call) -> Next {
     let doze = |deadline: Option<Result<u64, isize>>| match deadline? {
         Ok(deadline) if is_in_runtime() => {
             // No signal of the program's cuts it: a cut is an old one.
-            while !preserved_among_calls(|| cut::sleep_cuttable(&"sleep", deadline)) {
+            while !preserved_among_calls(call.keeps_vectors(), || {
+                cut::sleep_cuttable(&"sleep", deadline)
+            }) {
                 cut::take_cut(rt::Handle::current().task());
             }
             Some(0)
@@ -326,7 +329,9 @@ fn doze(worker: raw::Worker, call: &mut Call) -> Next {
 fn attempt(worker: raw::Worker, call: &mut Call, trial: Trial) -> Next {
     let end = raw::within(|| {
         let in_runtime = is_in_runtime();
-        preserved_among_calls(|| attempt::make(call, trial, in_runtime))
+        preserved_among_calls(call.keeps_vectors(), || {
+            attempt::make(call, trial, in_runtime)
+        })
     });
     match end {
         attempt::End::Answer(result) => answer(call, result),
@@ -352,10 +357,11 @@ fn after(call: &mut Call) -> Next {
     let worker = (form & IN_SCOPE != 0).then(raw::Worker::current);
     if let Some(worker) = worker.flatten() {
         // SAFETY: the caller is this worker, which has begun the scope.
-        raw::within(|| preserved_among_calls(|| unsafe { worker.end_blocking() }));
+        let end = || unsafe { worker.end_blocking() };
+        raw::within(|| preserved_among_calls(call.keeps_vectors(), end));
     }
     match form {
-        IS_MAPPED => raw::within(|| preserved_among_calls(code::mapped)),
+        IS_MAPPED => raw::within(|| preserved_among_calls(call.keeps_vectors(), code::mapped)),
         IS_CLOSED => {
             let which = match call.number as libc::c_long {
                 libc::SYS_close => call.arguments[0],
@@ -365,7 +371,7 @@ fn after(call: &mut Call) -> Next {
             // former file.
             if ready::is_known(which) {
                 ready::forget(which);
-                raw::within(|| preserved_among_calls(|| ready::rouse(which)));
+                raw::within(|| preserved_among_calls(call.keeps_vectors(), || ready::rouse(which)));
             }
         }
         IS_FORK if call.result == 0 => super::end_in_child(),
