@@ -31,8 +31,8 @@ impl Call {
         unsafe { (*self.site).next }
     }
 
-    /// Whether code at the site may have values in vector registers beyond the low halves of xmm0 to
-    /// xmm15. A hook that lets another thread run then preserves these too.
+    /// Whether code at the site may have values in vector registers beyond the low halves of xmm0
+    /// to xmm15. A hook that lets another thread run then preserves these too.
     #[must_use]
     pub fn keeps_vectors(&self) -> bool {
         // SAFETY: as in `next`.

@@ -19,8 +19,8 @@
 //!
 //! - [`restore_extended`] sets all that the thread relies on, whatever others have left: what was
 //!   saved is loaded, what was in its initial state is cleared.
-//! - A flow that leaves the x87 to others leaves it clean: its stack empty, and no exceptions noted.
-//!   So restoring need not look at it. [`save_extended`] and [`clear_x87`] see to that.
+//! - A flow that leaves the x87 to others leaves it clean: its stack empty, and no exceptions
+//!   noted. So restoring need not look at it. [`save_extended`] and [`clear_x87`] see to that.
 //! - The low halves of xmm0 to xmm15 are not touched: the stub has them.
 //!
 //! # Sites without vectors

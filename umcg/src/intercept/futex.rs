@@ -7,23 +7,33 @@ use super::stage::{CUT, HANDLED, REST, Stage, answered};
 use super::stand::LeaveReason;
 use super::stats::CountKind;
 use super::{outsider, run, state, untold};
-use crate::futex::kernel::{self, Outcome, Rest};
+use crate::futex::kernel::{self, Outcome, Rest, WordWait};
 use crate::rt;
 use crate::rt::wait::cut;
 use std::sync::atomic::Ordering::Relaxed;
-use umcg_core::reach::load;
 use umcg_intercept::Call;
 
-const EAGAIN: isize = -(libc::EAGAIN as isize);
 const EINTR: isize = -(libc::EINTR as isize);
 /// In the operation of futex(2).
 const COMMAND: usize = 127;
 
-/// Whether this is futex(2) for a private word.
+/// Whether this is futex(2) for a private word, by an operation that is served here.
 #[inline(always)]
-pub(super) fn is_private(call: &Call) -> bool {
-    const PRIVATE: usize = libc::FUTEX_PRIVATE_FLAG as usize;
-    call.number as libc::c_long == libc::SYS_futex && call.arguments[1] & PRIVATE != 0
+pub(super) fn is_served(call: &Call) -> bool {
+    const SERVED: u32 = 1 << libc::FUTEX_WAIT
+        | 1 << libc::FUTEX_WAKE
+        | 1 << libc::FUTEX_REQUEUE
+        | 1 << libc::FUTEX_CMP_REQUEUE
+        | 1 << libc::FUTEX_WAKE_OP
+        | 1 << libc::FUTEX_WAIT_BITSET
+        | 1 << libc::FUTEX_WAKE_BITSET;
+    const FLAGS: u32 = (libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME) as u32;
+    let operation = call.arguments[1] as u32;
+    let command = operation & !FLAGS;
+    call.number as libc::c_long == libc::SYS_futex
+        && operation & libc::FUTEX_PRIVATE_FLAG as u32 != 0
+        && command < u32::BITS
+        && SERVED >> command & 1 != 0
 }
 
 pub(super) fn begin(guest: &'static Guest, call: &mut Call, which: User) -> Stage {
@@ -41,8 +51,10 @@ pub(super) fn begin(guest: &'static Guest, call: &mut Call, which: User) -> Stag
         return settle(guest, call, outcome);
     }
     guest.counts.count(CountKind::Wait);
-    if !is_waitv && has_changed(&call.arguments) {
-        return answered(call, Some(EAGAIN));
+    let plain = WordWait::of(&call.arguments).filter(|_| !is_waitv);
+    // Looked at before the registers are saved that a switch does not keep.
+    if let Some(result) = plain.and_then(WordWait::look) {
+        return answered(call, Some(result));
     }
     if !run::is_begun() {
         // The only guest waits for its own handlers alone.
@@ -57,29 +69,15 @@ pub(super) fn begin(guest: &'static Guest, call: &mut Call, which: User) -> Stag
     call.notes[HANDLED] = guest.handled.load(Relaxed) as usize;
     call.notes[CUT] = guest.cut.load(Relaxed) as usize;
     let arguments = &call.arguments;
-    let outcome = state::preserved(call.keeps_vectors(), || {
-        if is_waitv {
-            // SAFETY: the arguments of a system call.
-            unsafe { kernel::waitv(arguments) }
-        } else {
-            // SAFETY: likewise.
-            unsafe { kernel::futex(arguments) }
-        }
-    });
+    let wait = || match plain {
+        Some(wait) => wait.wait(),
+        // SAFETY: the arguments of a system call.
+        None if is_waitv => unsafe { kernel::waitv(arguments) },
+        // SAFETY: likewise.
+        None => unsafe { kernel::futex(arguments) },
+    };
+    let outcome = state::preserved(call.keeps_vectors(), wait);
     settle(guest, call, outcome)
-}
-
-/// Whether this wait is none, as the word has another value. Looked at before the registers are
-/// saved that a switch does not keep. Calls whose other arguments may be wrong are not judged here.
-#[inline]
-fn has_changed(arguments: &[usize; 6]) -> bool {
-    let [word, operation, expected, timeout, _, bits] = *arguments;
-    let is_plain = (operation & COMMAND) as i32 == libc::FUTEX_WAIT || bits as u32 != 0;
-    is_plain
-        && timeout == 0
-        && operation & libc::FUTEX_CLOCK_REALTIME as usize == 0
-        && word % size_of::<u32>() == 0
-        && load(word).is_some_and(|value| value != expected as u32)
 }
 
 /// Lets the woken guests run. A guest that frees a lock, takes it again and gives way while it has

@@ -19,7 +19,7 @@
 
 use super::class::{self, Class, Made, User};
 use super::guest::{self, Guest};
-use super::stage::{DONE, IS_OWN, MASK, REPLACED, RESULT, Stage, answered, keep, restore};
+use super::stage::{DONE, IS_OWN, MASK, REPLACED, Stage, answered, keep, restore};
 use super::stand::LeaveReason;
 use super::stats::CountKind;
 use super::{
@@ -51,7 +51,12 @@ pub(super) unsafe extern "C" fn hook(call: &mut Call) -> Next {
         call.notes[IS_OWN] = 1;
         begin(guest, call)
     };
-    carry_out(guest, call, stage)
+    // The usual ends, without the frame of the others.
+    match stage {
+        Stage::Return if guest.leave() => Next::Return,
+        Stage::Native if guest.leave() => Next::Native,
+        stage => carry_out(guest, call, stage),
+    }
 }
 
 /// A call that is none of a guest's: the kernel makes it.
@@ -72,7 +77,7 @@ fn begin(guest: &'static Guest, call: &mut Call) -> Stage {
         freed::tell(guest);
     }
     // Nearly all calls that are worth a word.
-    if futex::is_private(call) {
+    if futex::is_served(call) {
         return futex::begin(guest, call, User::Futex);
     }
     match class::of(call.number, &call.arguments) {
@@ -207,6 +212,7 @@ fn take_answer(call: &mut Call) -> Stage {
 }
 
 /// Carries the stage out, or gives the stub a call to make first.
+#[inline(never)]
 fn carry_out(guest: &'static Guest, call: &mut Call, mut stage: Stage) -> Next {
     loop {
         if stage.is_at_home() {
@@ -248,10 +254,7 @@ fn carry_out(guest: &'static Guest, call: &mut Call, mut stage: Stage) -> Next {
 /// Leaves the hook for the stage; None if a signal has come.
 fn leave(guest: &'static Guest, call: &mut Call, stage: Stage) -> Option<Next> {
     let next = match stage {
-        Stage::Return | Stage::ReturnAtHome => {
-            call.result = call.notes[RESULT] as isize;
-            Next::Return
-        }
+        Stage::Return | Stage::ReturnAtHome => Next::Return,
         Stage::Exec => {
             state::preserved(call.keeps_vectors(), trace::flush);
             signal::yield_go();

@@ -7,7 +7,7 @@ use umcg_intercept::Call;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(super) enum Stage {
-    /// The result is in the notes.
+    /// The result is the call's.
     Return,
     /// The kernel makes it, wherever the guest is.
     Native,
@@ -74,7 +74,7 @@ const NUMBER: usize = 1;
 const ARGUMENTS: usize = 2;
 pub(super) const MASK: usize = 6;
 /// The result of [`Stage::Return`].
-pub(super) const RESULT: usize = 7;
+const RESULT: usize = 7;
 /// For [`Stage::Wait`]: how many handlers had run before, and when the wait ends.
 pub(super) const HANDLED: usize = 8;
 pub(super) const CUT: usize = 9;
@@ -123,7 +123,7 @@ impl Stage {
 pub(super) fn answered(call: &mut Call, result: Option<isize>) -> Stage {
     match result {
         Some(result) => {
-            call.notes[RESULT] = result as usize;
+            call.result = result;
             Stage::Return
         }
         None => Stage::Home,
@@ -133,12 +133,14 @@ pub(super) fn answered(call: &mut Call, result: Option<isize>) -> Stage {
 /// Notes stage and call, while the stub makes a call in between.
 pub(super) fn keep(call: &mut Call, stage: Stage) {
     call.notes[STAGE] = stage as usize;
+    call.notes[RESULT] = call.result as usize;
     call.notes[NUMBER] = call.number;
     call.notes[ARGUMENTS..ARGUMENTS + REPLACED].copy_from_slice(&call.arguments[..REPLACED]);
 }
 
 /// The stage and the call as they were noted.
 pub(super) fn restore(call: &mut Call) -> Stage {
+    call.result = call.notes[RESULT] as isize;
     call.number = call.notes[NUMBER];
     call.arguments[..REPLACED].copy_from_slice(&call.notes[ARGUMENTS..ARGUMENTS + REPLACED]);
     STAGES[call.notes[STAGE]]

@@ -144,6 +144,61 @@ pub unsafe fn futex(arguments: &[usize; 6]) -> Outcome {
     }
 }
 
+/// A wait of futex(2) for a private word, without a timeout, as nearly all are.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(
+    not(all(feature = "intercept", target_arch = "x86_64")),
+    allow(dead_code, reason = "for interception")
+)]
+pub(crate) struct WordWait {
+    address: usize,
+    expected: u32,
+    bits: u32,
+}
+
+#[cfg_attr(
+    not(all(feature = "intercept", target_arch = "x86_64")),
+    allow(dead_code, reason = "for interception")
+)]
+impl WordWait {
+    /// None if these arguments are another call's, or wrong.
+    #[inline(always)]
+    pub(crate) fn of(arguments: &[usize; 6]) -> Option<WordWait> {
+        const PLAIN: u32 = PRIVATE | WAIT;
+        const BITSET: u32 = PRIVATE | WAIT_BITSET;
+        // Without a timeout its clock does not matter.
+        const BITSET_REAL: u32 = BITSET | CLOCK_REALTIME;
+        let [address, operation, expected, pointer, _, bits] = *arguments;
+        let bits = match operation as u32 {
+            PLAIN => single::ALL,
+            BITSET | BITSET_REAL => bits as u32,
+            _ => return None,
+        };
+        let is_right = pointer == 0 && check(address, bits).is_ok();
+        is_right.then_some(WordWait {
+            address,
+            expected: expected as u32,
+            bits,
+        })
+    }
+
+    /// Looks at the word: the result of a call that need not wait.
+    #[inline(always)]
+    pub(crate) fn look(self) -> Option<isize> {
+        let error = match single::look(self.address, self.expected)? {
+            WordEnd::Fault => Errno::FAULT,
+            _ => Errno::AGAIN,
+        };
+        Some(-(error.raw_os_error() as isize))
+    }
+
+    /// Waits, after a look. Switches.
+    pub(crate) fn wait(self) -> Outcome {
+        let end = single::wait_looked(self.address, self.expected, self.bits, u64::MAX);
+        ended(end, FutexTimeout::NEVER, true)
+    }
+}
+
 /// Wakes all waiters of a word, as FUTEX_WAKE does.
 pub fn wake_all(address: usize) -> usize {
     single::wake(address, i32::MAX, single::ALL)

@@ -52,12 +52,23 @@ pub(crate) enum OpError {
 /// to have changed. No point of cancellation. Switches.
 #[inline]
 pub(crate) fn wait(address: usize, expected: u32, bits: u32, deadline: u64) -> WordEnd {
-    // Its page may have to be read from a disk: better now than under the lock.
+    look(address, expected).unwrap_or_else(|| wait_looked(address, expected, bits, deadline))
+}
+
+/// Looks at the word: the end of a wait that need not begin. Its page may have to be read from a
+/// disk: better now than under the lock.
+#[inline(always)]
+pub(crate) fn look(address: usize, expected: u32) -> Option<WordEnd> {
     match memory::load(address) {
-        None => return WordEnd::Fault,
-        Some(value) if value != expected => return WordEnd::Changed,
-        Some(_) => {}
+        None => Some(WordEnd::Fault),
+        Some(value) if value != expected => Some(WordEnd::Changed),
+        Some(_) => None,
     }
+}
+
+/// The same as [`wait`], after a look.
+#[inline]
+pub(crate) fn wait_looked(address: usize, expected: u32, bits: u32, deadline: u64) -> WordEnd {
     let stand = Stand::alone(address, bits);
     let enter = |single: &mut Single<'_>, _: &mut ClaimedList| {
         let mut value = None;
