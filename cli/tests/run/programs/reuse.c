@@ -5,6 +5,7 @@
 /* run: flags -lm */
 #include "check.h"
 #include <fenv.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -211,6 +212,44 @@ static void robust_locks(int protocol)
     SHOWN("robust locks");
 }
 
+/* A lock with priority inheritance, without the C library: the kernel hands it over when its
+ * owner ends. */
+static uint32_t lock;
+
+static void *takes_the_lock(void *arg)
+{
+    OK(syscall(SYS_futex, &lock, FUTEX_LOCK_PI | FUTEX_PRIVATE_FLAG, 0, NULL, NULL, 0));
+    return arg;
+}
+
+static void *ends_with_the_lock(void *arg)
+{
+    takes_the_lock(arg);
+    sem_post(arg);
+    while (!(__atomic_load_n(&lock, __ATOMIC_RELAXED) & FUTEX_WAITERS))
+        usleep(100);
+    return arg;
+}
+
+static void inherited_locks(void)
+{
+    sem_t locked;
+
+    several();
+    MUST(sem_init(&locked, 0, 0) == 0);
+    for (int round = 0; round < 10; round++) {
+        pthread_t owner, next;
+
+        lock = 0;
+        owner = spawn(ends_with_the_lock, &locked);
+        down(&locked);
+        next = spawn(takes_the_lock, NULL);
+        join(owner);
+        join(next);
+    }
+    SHOWN("inherited locks");
+}
+
 static __thread int counter;
 static __thread char zeroes[64];
 
@@ -339,6 +378,7 @@ int main(void)
     stacks();
     robust_locks(PTHREAD_PRIO_NONE);
     robust_locks(PTHREAD_PRIO_INHERIT);
+    inherited_locks();
     storage();
     control_words();
     attributes();
