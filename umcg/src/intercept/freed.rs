@@ -13,6 +13,7 @@
 //! That of a new guest, which may end soon, hears of its first mask later: see `untold`.
 
 use super::guest::{self, Guest};
+use super::untold;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use umcg_core::raw;
 
@@ -37,12 +38,13 @@ pub(super) fn may_free(adopted: raw::Adopted, freed: u64, mask: u64) -> bool {
             return false;
         }
     }
+    adopted.set_mask_untold(mask);
     if is_fresh {
         home.is_fresh.store(false, Relaxed);
+        untold::note_first_mask(guest);
     } else {
         home.is_untold.store(true, Relaxed);
     }
-    adopted.set_mask_untold(mask);
     true
 }
 

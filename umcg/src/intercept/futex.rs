@@ -64,7 +64,7 @@ pub(super) fn begin(guest: &'static Guest, call: &mut Call, which: User) -> Stag
     if !run::adopt(guest, call) {
         guest.wait_as_thread();
     }
-    untold::note_wait(guest);
+    untold::note_pause(guest);
     guest.stand.note(LeaveReason::Word, call);
     call.notes[HANDLED] = guest.handled.load(Relaxed) as usize;
     call.notes[CUT] = guest.cut.load(Relaxed) as usize;

@@ -24,7 +24,7 @@ use super::stand::LeaveReason;
 use super::stats::CountKind;
 use super::{
     attributes, code, freed, futex, outsider, partial, signal, sleep, state, thread, trace, trial,
-    words,
+    untold, words,
 };
 use crate::rt::engine::guest as engine;
 use crate::rt::wait::yielding::yield_to_another;
@@ -149,11 +149,12 @@ fn go_home(guest: &Guest, call: &Call) {
 
 /// A guest gives way to guests. If none is ready, and now and then in any case, it gives way to the
 /// kernel's other threads as well, for one of which it may wait.
-fn give_way(guest: &Guest, call: &mut Call) -> Stage {
+fn give_way(guest: &'static Guest, call: &mut Call) -> Stage {
     const TURN: u64 = 32;
     if !guest::is_away() {
         return Stage::Native;
     }
+    untold::note_pause(guest);
     guest.stand.note(LeaveReason::Yield, call);
     let is_for_all = guest.counts.count(CountKind::Pause) % TURN == 0;
     if state::preserved(call.keeps_vectors(), yield_to_another) && !is_for_all {

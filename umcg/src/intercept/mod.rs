@@ -20,7 +20,7 @@
 //! | `notes` | notes about a guest's home |
 //! | `attributes` | calls that change attributes which threads inherit |
 //! | `freed` | changes of the mask without a way home |
-//! | `untold` | new threads that wait, whose homes the courier tells of their masks |
+//! | `untold` | new threads that wait or give way, whose homes the courier tells of their masks |
 //! | `words`, `robust` | words of thread ids, and robust locks, at the end of a thread |
 //! | `signal` | actions, handlers, masks |
 //! | `code` | code that is mapped later |

@@ -77,7 +77,7 @@ pub(super) fn begin(guest: &'static Guest, call: &mut Call) -> Stage {
         Some(Err(error)) => return answered(call, Some(error)),
     };
     guest.counts.count(CountKind::Pause);
-    untold::note_wait(guest);
+    untold::note_pause(guest);
     guest.stand.note(LeaveReason::Sleep, call);
     call.notes[HANDLED] = guest.handled.load(Relaxed) as usize;
     call.notes[CUT] = guest.cut.load(Relaxed) as usize;

@@ -1,14 +1,16 @@
-//! New guests that wait: the courier tells their homes for which signals to look.
+//! New guests that wait or give way: the courier tells their homes for which signals to look.
 //!
 //! The home of a guest that begins on a server looks for no signal until it is told. That costs two
 //! switches of the kernel, and two more when the guest ends: more than all else of a thread that
 //! waits a few times and ends. So a new guest that waits goes into a list. The first one in it
 //! rouses the courier, which tells the homes of all of them after a pause. A signal that the
 //! program sends to such a thread has its home told before (`attributes.rs`). Another process's
-//! signal may wait as long as the pause.
+//! signal may wait as long as the pause. The same for a new guest that gives way: each turn of it
+//! may be too short for the tick.
 //!
 //! - U1: *a guest in the list is told of its last mask.* The courier takes it out before it looks
-//!   at the mask, and the guest looks whether it is in the list after it has set that (`listed.1`).
+//!   at the mask. A guest that has been in the list before it sets its first mask enters it again
+//!   after that, if it is there no more (`listed.1`).
 //! - U2: *states of guests are never freed.* One that has ended while it was in the list has no
 //!   worker, or is another thread's, whose home may as well be told.
 
@@ -23,10 +25,18 @@ const PAUSE: u64 = 10_000_000;
 
 static FIRST: AtomicPtr<Guest> = AtomicPtr::new(null_mut());
 
-/// The calling guest is about to wait, away.
+/// The calling guest is about to wait or to give way, away.
 #[inline(always)]
-pub(super) fn note_wait(guest: &'static Guest) {
+pub(super) fn note_pause(guest: &'static Guest) {
     if guest.home.is_new.load(Relaxed) {
+        list(guest);
+    }
+}
+
+/// The calling guest, which is away, has set its first mask.
+pub(super) fn note_first_mask(guest: &'static Guest) {
+    if !guest.home.is_new.load(Relaxed) {
+        // It has paused before: the courier may have told of the mask that it had then.
         list(guest);
     }
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Signals for threads that have just begun, on kernel threads that were used before, and wait. They
- * are the only ones that let the signal through. It comes from other processes, from other threads,
- * and by timers. */
+/* Signals for threads that have just begun, on kernel threads that were used before, and wait, give
+ * way or compute from their first moment on. They are the only ones that let the signal through. It
+ * comes from other processes, from other threads, and by timers, also before the thread has run. */
 #include "check.h"
 
-enum { ROUNDS = 60, BEFORE = 8 };
+enum { BEFORE = 8, ROUNDS = 2 * 3 * 4 * 3 };
 
 static volatile sig_atomic_t came;
 static pthread_t handled_in;
-static sem_t waits, over;
+static sem_t begun, over;
 
 static void on_signal(int number)
 {
@@ -23,13 +23,34 @@ static void *nothing(void *arg)
     return arg;
 }
 
-/* Waits until the signal has come. Lets it through by itself if it gets the set. */
+static void waits_for_it(void)
+{
+    down(&over);
+}
+
+static void gives_way(void)
+{
+    while (!came)
+        sched_yield();
+}
+
+static void computes(void)
+{
+    while (!came)
+        ;
+}
+
+/* How a thread spends the time until the signal has come. */
+static void (*const pastimes[])(void) = {waits_for_it, gives_way, computes};
+static int pastime;
+
+/* Lets the signal through by itself if it gets the set. */
 static void *lets_it_through(void *arg)
 {
     if (arg != NULL)
         OK(pthread_sigmask(SIG_UNBLOCK, arg, NULL));
-    OK(sem_post(&waits));
-    down(&over);
+    OK(sem_post(&begun));
+    pastimes[pastime]();
     MUST(pthread_equal(handled_in, pthread_self()));
     return &over;
 }
@@ -103,22 +124,28 @@ int main(void)
     sigemptyset(&set);
     sigaddset(&set, SIGUSR1);
     OK(pthread_sigmask(SIG_BLOCK, &set, NULL));
-    OK(sem_init(&waits, 0, 0));
+    OK(sem_init(&begun, 0, 0));
     OK(sem_init(&over, 0, 0));
     for (int at = 0; at < BEFORE; at++)
         OK(pthread_create(&threads[at], NULL, nothing, NULL));
     for (int at = 0; at < BEFORE; at++)
         OK(pthread_join(threads[at], NULL));
     for (int round = 0; round < ROUNDS; round++) {
+        int delay = round / 24;
         void *result;
+
         came = 0;
+        pastime = round % 3;
         pthread_t made = makers[round % 2](&set);
-        down(&waits);
-        if (round % 3)
-            sleep_ms(round % 3);
-        senders[round / 2 % 4](made);
+        if (delay > 0)
+            down(&begun);
+        if (delay > 1)
+            sleep_ms(delay);
+        senders[round / 6 % 4](made);
         OK(pthread_join(made, &result));
         MUST(result == &over);
+        OK(sem_init(&begun, 0, 0));
+        OK(sem_init(&over, 0, 0));
     }
     SHOWN("signals for new threads");
     return 0;
