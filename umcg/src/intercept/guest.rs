@@ -26,7 +26,9 @@ use crate::rt::task::{Task, thread as descriptor};
 use crate::rt::wait::cut;
 use std::mem::offset_of;
 use std::ptr::{from_ref, null_mut};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*, compiler_fence};
+use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering::*, compiler_fence,
+};
 use umcg_core::context::local::{self, Words};
 use umcg_core::context::lock::Lock;
 use umcg_core::raw::{self, Adopted};
@@ -43,8 +45,8 @@ pub(super) struct Guest {
     mask: AtomicU64,
     /// The mask before the guest last blocked all signals, as the C library does at a thread's end.
     pub(super) mask_before: AtomicU64,
-    /// It shares its memory with a child that has not called exec yet, and that may be the caller.
-    in_vfork: AtomicBool,
+    /// Whether a child may be the caller that has this storage: [`NO_CHILD`] and its like.
+    children: AtomicU8,
     /// Its kernel thread; 0 if not asked yet.
     tid: AtomicU32,
     /// How many of the program's handlers have run, and how many of them without SA_RESTART.
@@ -67,6 +69,26 @@ pub(super) struct Guest {
     /// For that. It is made with the state: a wait must not fail for want of memory.
     own: Task,
     next: AtomicPtr<Guest>,
+}
+
+/// No child shares the guest's storage.
+const NO_CHILD: u8 = 0;
+/// One does, while the guest sleeps.
+const IN_VFORK: u8 = 1;
+/// Some may, for as long as the guest lives: nothing tells when they end.
+const BESIDE: u8 = 2;
+
+/// The process of the guests.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+fn process() -> u32 {
+    // SAFETY: no arguments.
+    unsafe { call(libc::SYS_getpid, [0; 6]) as u32 }
+}
+
+/// Notes which process is that of the guests. Called once, before there is a guest.
+pub(super) fn note_process() {
+    PROCESS.store(process(), Relaxed);
 }
 
 /// States of threads that have ended.
@@ -94,7 +116,7 @@ impl Guest {
                 is_closed: AtomicBool::new(false),
                 mask: AtomicU64::new(0),
                 mask_before: AtomicU64::new(0),
-                in_vfork: AtomicBool::new(false),
+                children: AtomicU8::new(NO_CHILD),
                 tid: AtomicU32::new(0),
                 handled: AtomicU32::new(0),
                 cut: AtomicU32::new(0),
@@ -113,7 +135,7 @@ impl Guest {
         guest.head.is_inside.store(false, Relaxed);
         guest.head.note_mask(0);
         guest.is_closed.store(false, Relaxed);
-        guest.in_vfork.store(false, Relaxed);
+        guest.children.store(NO_CHILD, Relaxed);
         guest.tid.store(0, Relaxed);
         guest.thread.store(null_mut(), Relaxed);
         descriptor::forget(&guest.own);
@@ -204,18 +226,21 @@ impl Guest {
         }
     }
 
-    /// Whether the caller, which has this state, is in fact a child made by vfork, which shares it.
+    /// Whether the caller, which has this state, is in fact a child that shares it: a process of
+    /// its own.
+    #[inline(always)]
     pub(super) fn is_child(&self) -> bool {
-        if !self.in_vfork.load(Relaxed) {
-            return false;
+        self.children.load(Relaxed) != NO_CHILD && self.is_caller_child()
+    }
+
+    #[cold]
+    fn is_caller_child(&self) -> bool {
+        let is_child = process() != PROCESS.load(Relaxed);
+        if !is_child && self.children.load(Relaxed) == IN_VFORK {
+            // It sleeps until the child has another memory, or has ended.
+            self.children.store(NO_CHILD, Relaxed);
         }
-        // SAFETY: no arguments.
-        let tid = unsafe { call(libc::SYS_gettid, [0; 6]) } as u32;
-        if tid == self.tid.load(Relaxed) {
-            self.in_vfork.store(false, Relaxed);
-            return false;
-        }
-        true
+        is_child
     }
 
     /// Whether the caller, which has this storage, is in fact a handler of the C library's at home:
@@ -226,12 +251,11 @@ impl Guest {
         self.head.has_handler() && tid() == self.tid.load(Relaxed)
     }
 
-    /// A child is about to be made that shares the caller's storage. The caller is at home.
-    pub(super) fn begin_vfork(&self) {
-        // SAFETY: no arguments.
-        let tid = unsafe { call(libc::SYS_gettid, [0; 6]) } as u32;
-        self.tid.store(tid, Relaxed);
-        self.in_vfork.store(true, Relaxed);
+    /// A child is about to be made that shares the caller's storage. `is_beside`: the caller goes
+    /// on meanwhile.
+    pub(super) fn share_with_child(&self, is_beside: bool) {
+        let kind = if is_beside { BESIDE } else { IN_VFORK };
+        self.children.fetch_max(kind, Relaxed);
     }
 
     /// Its kernel thread's id, if it is known.

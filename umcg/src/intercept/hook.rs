@@ -44,7 +44,12 @@ pub(super) unsafe extern "C" fn hook(call: &mut Call) -> Next {
     let stage = if call.step > 0 && call.notes[IS_OWN] != 0 {
         guest.enter();
         take_answer(call)
-    } else if guest.is_inside() || guest.is_child() || guest.is_home_handler() {
+    } else if guest.is_child() {
+        if is_exec(call.number) {
+            signal::free_go();
+        }
+        return pass(call);
+    } else if guest.is_inside() || guest.is_home_handler() {
         return pass(call);
     } else {
         guest.enter();
@@ -57,6 +62,13 @@ pub(super) unsafe extern "C" fn hook(call: &mut Call) -> Next {
         Stage::Native if guest.leave() => Next::Native,
         stage => carry_out(guest, call, stage),
     }
+}
+
+fn is_exec(number: usize) -> bool {
+    matches!(
+        number as libc::c_long,
+        libc::SYS_execve | libc::SYS_execveat
+    )
 }
 
 /// A call that is none of a guest's: the kernel makes it.

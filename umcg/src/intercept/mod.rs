@@ -102,6 +102,7 @@ pub unsafe fn begin(settings: Settings) -> Result<(), Error> {
     if !state::is_enough() {
         return Err(Error::Unsupported);
     }
+    guest::note_process();
     run::set(settings);
     if settings.stats {
         report::want();

@@ -18,6 +18,7 @@ use umcg_intercept::Call;
 const THREAD: u64 = libc::CLONE_THREAD as u64;
 const SHARES_MEMORY: u64 = libc::CLONE_VM as u64;
 const SETS_STORAGE: u64 = libc::CLONE_SETTLS as u64;
+const SUSPENDS: u64 = libc::CLONE_VFORK as u64;
 
 /// The parts of clone(2) and clone3(2) that count here.
 #[derive(Clone, Copy)]
@@ -50,7 +51,7 @@ impl Clone {
                 })
             }
             libc::SYS_vfork => Some(Clone {
-                flags: SHARES_MEMORY | libc::CLONE_VFORK as u64,
+                flags: SHARES_MEMORY | SUSPENDS,
                 stack: 0,
                 storage: 0,
                 child_word: 0,
@@ -143,8 +144,8 @@ pub(super) fn before_tail(guest: &'static Guest, call: &Call) -> bool {
             // SAFETY: the storage of a thread that does not run yet.
             unsafe { child.begin_with(storage) };
         }
-    } else if clone.flags & SHARES_MEMORY != 0 {
-        guest.begin_vfork();
+    } else if clone.flags & SHARES_MEMORY != 0 && clone.flags & SETS_STORAGE == 0 {
+        guest.share_with_child(clone.flags & SUSPENDS == 0);
     }
     true
 }

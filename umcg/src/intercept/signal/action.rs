@@ -233,6 +233,11 @@ pub(in crate::intercept) fn yield_go() {
         return;
     }
     while take_pending(only(GO), None) == GO as isize {}
+    free_go();
+}
+
+/// The calling kernel thread, which no party wakes by GO any more, does not block it from here on.
+pub(in crate::intercept) fn free_go() {
     change(libc::SIG_UNBLOCK, only(GO));
 }
 

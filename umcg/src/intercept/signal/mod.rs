@@ -32,7 +32,7 @@ mod action;
 mod mask;
 mod sets;
 
-pub(super) use action::{keep_go, set_action, take_over, yield_go};
+pub(super) use action::{free_go, keep_go, set_action, take_over, yield_go};
 pub(super) use mask::{
     as_servers, change, forget_go, let_requests_through, mask, mask_at_end, note_next_mask,
     open_for_exit, set_mask,
@@ -53,7 +53,8 @@ extern "C-unwind" fn run(signal: c_int, information: *mut libc::siginfo_t, conte
     if is_always_ours(signal) && !is_fault(signal, information) && forward(signal) {
         return;
     }
-    let Some(guest) = Guest::current() else {
+    // A child's handler is none of the guest's, which goes on beside it.
+    let Some(guest) = Guest::current().filter(|guest| !guest.is_child()) else {
         // SAFETY: as the kernel passed it.
         return unsafe { call_program(None, signal, information, context) };
     };
