@@ -15,6 +15,7 @@
 //! | `blocking` | the scope in which a worker may block; `helper`, the threads that light workers block on |
 //! | `role` | the caller's role |
 //! | `tick`, `preempt` | the timers of preemption; the handler of their signal |
+//! | `stuck`, `stuck_request` | workers that the kernel keeps, and that are taken off their servers |
 //! | `process` | forks, overflows and ends of threads |
 //! | `operation` | the operations of the interface, by role of the caller |
 //!
@@ -73,6 +74,7 @@ pub(crate) mod requeue;
 mod role;
 pub(crate) mod server;
 pub(crate) mod stuck;
+mod stuck_request;
 pub(crate) mod thread;
 pub(crate) mod tick;
 pub(crate) mod worker;

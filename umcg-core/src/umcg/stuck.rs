@@ -23,6 +23,8 @@
 //!   copies memory none either.
 //! - The tick's signal makes calls begin anew that can be restarted. The looker asks for no others.
 //!
+//! Model of the request and the helper: `umcg-core/tests/model/taken_off`.
+//!
 //! Rejected: giving the server's context to a spare thread while the worker stays in the kernel.
 //! Then each switch would need a locked operation, to find out whose the server is.
 
@@ -38,7 +40,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// A helper that is reserved is not needed after all.
 fn give_back(tick: &Tick) {
-    if tick.stuck.has_helper.swap(false, Relaxed) {
+    if tick.stuck.take_helper() {
         helper::POOL.came_back();
     }
 }
@@ -52,7 +54,7 @@ pub(crate) fn ask(server: &'static Server, turn: u64) {
     };
     let tick = preempt::tick_of(worker, server);
     if preempt::install_handler().is_ok() && prepare(worker, tick) {
-        tick.stuck.turn.store(turn, Relaxed);
+        tick.stuck.ask(turn);
         preempt::signal_thread(tick.tid.load(Relaxed));
     }
 }
@@ -73,10 +75,9 @@ fn prepare(worker: &Worker, tick: &Tick) -> bool {
     match worker.carrier() {
         Carrier::Moving | Carrier::Staying => true,
         Carrier::Owning => {
-            let has_helper = &tick.stuck.has_helper;
-            has_helper.load(Relaxed)
+            tick.stuck.has_helper()
                 || helper::POOL.reserve() && {
-                    has_helper.store(true, Relaxed);
+                    tick.stuck.add_helper();
                     true
                 }
         }
@@ -94,16 +95,21 @@ impl StuckHandler for TakeOff {
 
     fn leave(&self, inside: Inside, server: &'static Server, tick: &Tick, frame: &mut Frame) {
         let worker = inside.0;
+        let needs_helper = worker.carrier() == Carrier::Owning;
         let is_ready = match worker.carrier() {
             Carrier::Moving | Carrier::Staying => true,
-            Carrier::Owning => tick.stuck.has_helper.swap(false, Relaxed),
+            Carrier::Owning => tick.stuck.has_helper(),
             Carrier::Sharing => false,
         };
-        if is_ready && worker.blocking.load(Relaxed) == 0 && frame.set_single_step(true) {
-            leave(inside, server, frame);
-        } else {
-            give_back(tick);
+        let in_scope = worker.blocking.load(Relaxed) != 0;
+        if !is_ready || in_scope || !frame.set_single_step(true) {
+            return give_back(tick);
         }
+        if needs_helper {
+            // From here on it is the worker's: nothing keeps that from leaving.
+            tick.stuck.take_helper();
+        }
+        leave(inside, server, frame);
     }
 }
 

@@ -1,6 +1,7 @@
 //! The tick: timers that signal a kernel thread that runs workers. The handler of the signal is in
 //! [`preempt`](super::preempt).
 
+use super::stuck_request::StuckRequest;
 use crate::base::link::Link;
 use crate::os::guarded;
 use crate::os::signal::{self, Frame};
@@ -28,38 +29,6 @@ pub(super) const AGAIN_VALUE: usize = 1;
 static INTERVAL: AtomicU64 = AtomicU64::new(UNSET);
 /// All ticks, so that a new interval reaches them.
 static TICKS: HoldLock<Link<Tick>> = HoldLock::new(Link::none());
-
-/// A request to take a worker that is stuck off its server (`stuck`).
-pub(super) struct StuckRequest {
-    /// The turn in which the worker is stuck; `u64::MAX` for no request.
-    pub(super) turn: AtomicU64,
-    /// A helper is reserved for that worker. The party that clears this has it.
-    pub(super) has_helper: AtomicBool,
-}
-
-impl StuckRequest {
-    const fn new() -> StuckRequest {
-        StuckRequest {
-            turn: AtomicU64::new(u64::MAX),
-            has_helper: AtomicBool::new(false),
-        }
-    }
-
-    /// Whether the worker of this turn is to be taken off. True once.
-    pub(super) fn take(&self, turn: u64) -> bool {
-        self.turn.load(Relaxed) == turn && {
-            self.turn.store(u64::MAX, Relaxed);
-            true
-        }
-    }
-
-    /// Whether the handler will take the request no more, as its turn is over: now it is this one,
-    /// in which a worker `runs` or not. False while the handler carries the request out.
-    pub(super) fn is_over(&self, turn: u64, runs: bool) -> bool {
-        let asked = self.turn.load(Relaxed);
-        asked != u64::MAX && (asked != turn || !runs)
-    }
-}
 
 /// A kernel thread's timers and their state.
 pub(crate) struct Tick {
@@ -342,21 +311,4 @@ fn last_error() -> Errno {
 pub(super) fn errno_place() -> *mut c_int {
     // SAFETY: no precondition.
     unsafe { libc::__errno_location() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_request_is_over_with_its_turn() {
-        let request = StuckRequest::new();
-        assert!(!request.is_over(0, false));
-        request.turn.store(7, Relaxed);
-        assert!(!request.is_over(7, true));
-        assert!(request.is_over(7, false) && request.is_over(8, true));
-        // The handler has it.
-        assert!(!request.take(8) && request.take(7) && !request.take(7));
-        assert!(!request.is_over(7, true) && !request.is_over(8, false));
-    }
 }

@@ -1,6 +1,6 @@
 //! Models of the protocols, under shuttle: the real sources of the idle lists, of the pool of
-//! helpers, and of the homes of adopted workers, on locks, atomics, futexes, signals and a clock of
-//! the checker's.
+//! helpers, of the homes of adopted workers, and of stuck workers that are taken off, on locks,
+//! atomics, futexes, signals and a clock of the checker's.
 //!
 //! `ci/models.sh` runs them, first with bugs planted in a copy of those sources: the models have to
 //! find each. By hand:
@@ -41,6 +41,7 @@ mod link;
 pub mod static_lock;
 mod storm;
 mod sync;
+mod taken_off;
 #[path = "../../src/base/timer.rs"]
 mod timer;
 mod two;
@@ -53,7 +54,10 @@ mod base {
 
 /// As above.
 mod os {
-    pub(crate) use crate::at_home::kernel as signal;
+    pub(crate) mod signal {
+        pub(crate) use crate::at_home::kernel::*;
+        pub(crate) use crate::taken_off::frame::{Frame, block, set_mask};
+    }
 }
 
 // Names of `umcg_context` are found in this crate.
