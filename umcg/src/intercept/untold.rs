@@ -13,6 +13,8 @@
 //!   after that, if it is there no more (`listed.1`).
 //! - U2: *states of guests are never freed.* One that has ended while it was in the list has no
 //!   worker, or is another thread's, whose home may as well be told.
+//!
+//! Model: `umcg/tests/model/late.rs`.
 
 use super::guest::Guest;
 use crate::rt::time as clock;

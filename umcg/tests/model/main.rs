@@ -51,6 +51,9 @@ mod joint;
 #[allow(dead_code, reason = "it has signals too")]
 mod kernel;
 #[cfg(shuttle)]
+#[allow(missing_docs, unreachable_pub, reason = "as the library's")]
+mod late;
+#[cfg(shuttle)]
 mod meetings;
 #[cfg(shuttle)]
 mod moments;
@@ -209,6 +212,7 @@ pub mod raw {
     #[derive(Clone, Copy)]
     pub struct Server;
 
+    pub use crate::late::home::{Adopted, rouse_courier, tell_home};
     pub(crate) use crate::rt::engine::guest::Worker;
 }
 
