@@ -104,6 +104,11 @@ pub fn offset() -> isize {
     arch::local_offset()
 }
 
+/// The same for the word `GUEST`.
+pub fn guest_offset() -> isize {
+    offset() + 32
+}
+
 /// Whether a flow that is about to execute the instruction at `pc` may be in one of these
 /// accessors, between the instruction that reads the thread pointer and the one that uses the sum.
 /// From there it must not continue on another kernel thread, where it would use the first thread's

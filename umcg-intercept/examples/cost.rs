@@ -170,6 +170,7 @@ mod cost {
             has_threads: false,
             hook,
             is_hooked: &HOOKED,
+            permit: None,
             except: |_| false,
         };
         let start = Instant::now();

@@ -195,6 +195,7 @@ mod pass {
             has_threads: false,
             hook,
             is_hooked: &ALL,
+            permit: None,
             except: |_| false,
         };
         // SAFETY: the hook keeps to the rules.

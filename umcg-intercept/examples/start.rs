@@ -67,6 +67,7 @@ mod start {
         }
         let config = Config {
             has_threads: false,
+            permit: None,
             hook,
             is_hooked: &ALL,
             except,

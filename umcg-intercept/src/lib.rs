@@ -68,8 +68,20 @@ pub struct Config {
     /// if they would return into the midst of the jump. Objects that are found later always count
     /// so.
     pub has_threads: bool,
+    /// Numbers that need the hook at times only.
+    pub permit: Option<Permit>,
     /// Objects to leave alone. The library that the engine is part of always is.
     pub except: fn(&Object) -> bool,
+}
+
+/// Hooked numbers that pass while a byte of the calling thread says so.
+#[derive(Clone, Copy, Debug)]
+pub struct Permit {
+    /// For each number whether it is one of them: all but zero.
+    pub numbers: &'static [u8; 512],
+    /// The offset from the thread pointer to a word of the thread's storage. The word is null, or
+    /// the address of the byte, which is not zero while the calls pass.
+    pub word: isize,
 }
 
 /// What a look for new objects found.

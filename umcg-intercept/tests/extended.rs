@@ -35,6 +35,21 @@ global_asm!(
     r"kmovq [rdi + 2048 + 8 * \n], k\n",
     ".endr",
     "ret",
+    // The low halves. All else is in its initial state, which no value that is loaded brings about.
+    "test_load_initial:",
+    "call test_load_512",
+    "mov eax, 0xe4",
+    "xor edx, edx",
+    "lea rcx, [rip + test_initial]",
+    "xrstor [rcx]",
+    "ret",
+    ".pushsection .data",
+    ".p2align 6",
+    "test_initial:",
+    ".zero 24",
+    ".long 0x1f80",
+    ".zero 4068",
+    ".popsection",
     "test_load_256:",
     r".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
     r"vmovdqu ymm\n, [rdi + 64 * \n]",
@@ -72,7 +87,7 @@ global_asm!(
     "mov rdi, r12",
     "call [r15 + 16]",
     "mov rdi, r13",
-    "call [r15]",
+    "call [r15 + 32]",
     "mov rdi, r12",
     "call [r15 + 24]",
     "mov rdi, r14",
@@ -98,10 +113,13 @@ struct Functions {
     store: unsafe extern "C" fn(*mut Registers),
     save: unsafe extern "C" fn(*mut u8),
     restore: unsafe extern "C" fn(*mut u8),
+    /// Loads what others leave.
+    dirty: unsafe extern "C" fn(*const Registers),
 }
 
 unsafe extern "C" {
     fn test_load_512(from: *const Registers);
+    fn test_load_initial(from: *const Registers);
     fn test_store_512(to: *mut Registers);
     fn test_load_256(from: *const Registers);
     fn test_store_256(to: *mut Registers);
@@ -177,6 +195,7 @@ fn vector_registers() {
             store: test_store_512,
             save,
             restore,
+            dirty: test_load_512,
         };
         // Everything; halves of ymm only; only the upper sixteen; only masks; nothing.
         for (registers, words, masks) in [(32, 8, 8), (16, 4, 0), (16, 8, 0), (0, 0, 8), (0, 0, 0)]
@@ -186,6 +205,11 @@ fn vector_registers() {
         let mut upper = pattern(32, 8, 0);
         upper.wide[..16].fill([0; 8]);
         round(&upper, &functions);
+        let functions = Functions {
+            load: test_load_initial,
+            ..functions
+        };
+        round(&pattern(16, 2, 0), &functions);
     }
     if is_x86_feature_detected!("avx") {
         let functions = Functions {
@@ -193,6 +217,7 @@ fn vector_registers() {
             store: test_store_256,
             save,
             restore,
+            dirty: test_load_256,
         };
         round(&pattern(16, 4, 0), &functions);
         round(&pattern(16, 2, 0), &functions);
@@ -282,6 +307,7 @@ fn cleared() {
         store: test_store_256,
         save: nothing,
         restore: clear,
+        dirty: test_load_256,
     };
     let clears = |full: &Registers, functions: &Functions| {
         let mut expected = pattern(0, 0, 0);
@@ -295,6 +321,7 @@ fn cleared() {
     }
     if is_x86_feature_detected!("avx512bw") {
         (functions.load, functions.store) = (test_load_512, test_store_512);
+        functions.dirty = test_load_512;
         clears(&pattern(32, 8, 8), &functions);
     }
     note_exception();

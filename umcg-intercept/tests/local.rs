@@ -103,6 +103,7 @@ fn installed() -> &'static Report {
             has_threads: false,
             hook,
             is_hooked: &HOOKED,
+            permit: None,
             except: |_| false,
         };
         // SAFETY: the hook keeps to the rules, and no thread is in a site of these numbers.

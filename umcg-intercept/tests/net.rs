@@ -101,6 +101,7 @@ fn all_kinds_of_calls() {
         has_threads: false,
         hook,
         is_hooked: &HOOKED,
+        permit: None,
         except: |_| false,
     };
     // SAFETY: the hook keeps to the rules.

@@ -7,26 +7,52 @@ use umcg_memory as _;
 mod traps;
 
 use core::arch::{asm, global_asm};
+use core::cell::Cell;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use umcg_intercept::{Call, Config, Next};
+use umcg_intercept::{Call, Config, Next, Permit};
 
 const PASSES: usize = 499;
 const RETURNS: usize = 500;
 const NATIVE: usize = 501;
 const AGAIN: usize = 502;
 const TAIL: usize = 503;
+const PERMITTED: usize = 504;
 
 const MAGIC: isize = 0x1234_5678_9abc;
 
 static HOOKED: [u8; 512] = {
     let mut hooked = [0; 512];
     let mut at = RETURNS;
-    while at <= TAIL {
+    while at <= PERMITTED {
         hooked[at] = 1;
         at += 1;
     }
     hooked
 };
+
+static PERMITS: [u8; 512] = {
+    let mut permits = [0; 512];
+    permits[PASSES] = 1; // never hooked
+    permits[PERMITTED] = 1;
+    permits
+};
+
+thread_local! {
+    /// Null, or the address of the byte that permits calls.
+    static WORD: Cell<*const u8> = const { Cell::new(core::ptr::null()) };
+}
+
+/// The offset of `WORD` from the thread pointer.
+fn word() -> isize {
+    let thread_pointer: usize;
+    // SAFETY: by the convention of the ABI its first word is its own address.
+    unsafe { asm!("mov {}, fs:[0]", out(reg) thread_pointer) };
+    WORD.with(|word| {
+        core::ptr::from_ref(word)
+            .addr()
+            .wrapping_sub(thread_pointer) as isize
+    })
+}
 
 /// Everything that a thread has.
 #[repr(C, align(64))]
@@ -189,7 +215,7 @@ unsafe extern "C" fn hook(call: &mut Call) -> Next {
     // SAFETY: overwrites registers that a function may overwrite.
     unsafe { test_clobber() };
     let number = std::mem::replace(&mut call.number, libc::SYS_getpid as usize);
-    if number == RETURNS {
+    if matches!(number, RETURNS | PERMITTED) {
         call.result = MAGIC;
     } else if number != TAIL {
         call.arguments = [0; 6]; // the caller keeps its own
@@ -238,6 +264,11 @@ fn start(number: usize, width: u16, flags: u64) -> Registers {
     registers
 }
 
+fn by_libc(number: usize) -> isize {
+    // SAFETY: no call that the kernel knows.
+    unsafe { libc::syscall(number as libc::c_long) as isize }
+}
+
 #[test]
 fn all_ways_preserve_all() {
     traps::take();
@@ -245,6 +276,10 @@ fn all_ways_preserve_all() {
         has_threads: false,
         hook,
         is_hooked: &HOOKED,
+        permit: Some(Permit {
+            numbers: &PERMITS,
+            word: word(),
+        }),
         except: |_| false,
     };
     // SAFETY: the hook keeps to the rules, and no thread makes these calls.
@@ -258,7 +293,8 @@ fn all_ways_preserve_all() {
     let flags = [
         0x202, 0x203, 0x206, 0x212, 0x242, 0x282, 0xa02, 0xad7, 0x602, 0xed7,
     ];
-    for number in [PASSES, RETURNS, NATIVE, AGAIN, TAIL] {
+    WORD.set(&raw const PERMITS[PERMITTED]);
+    for number in [PASSES, RETURNS, NATIVE, AGAIN, TAIL, PERMITTED] {
         for (flags, width) in flags
             .into_iter()
             .flat_map(|one| (0..=width).map(move |w| (one, w)))
@@ -270,7 +306,7 @@ fn all_ways_preserve_all() {
             // SAFETY: the processor has the registers of this width.
             unsafe { test_registers(&raw const from, &raw mut to) };
             let expected = match number {
-                PASSES => -i64::from(libc::ENOSYS),
+                PASSES | PERMITTED => -i64::from(libc::ENOSYS),
                 RETURNS => MAGIC as i64,
                 _ => i64::from(std::process::id()),
             };
@@ -289,4 +325,12 @@ fn all_ways_preserve_all() {
     }
     assert_eq!(BACKWARDS.load(Relaxed), 0);
     assert_eq!(KEEP_NONE.load(Relaxed), 0);
+    for word in [core::ptr::null(), &raw const PERMITS[0]] {
+        WORD.set(word);
+        assert_eq!(by_libc(PERMITTED), MAGIC, "not permitted");
+        assert_eq!(by_libc(PASSES), -1, "not hooked");
+        for number in [RETURNS, PERMITTED] {
+            assert_eq!(by_libc(number | 1 << 16), -1, "another number");
+        }
+    }
 }

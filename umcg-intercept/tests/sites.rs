@@ -57,6 +57,7 @@ fn as_many_as_a_disassembler() {
         has_threads: false,
         hook,
         is_hooked: &ALL,
+        permit: None,
         except: |_| false,
     };
     // SAFETY: the hook keeps to the rules; the harness's other thread waits outside of windows.

@@ -125,6 +125,7 @@ mod step {
             has_threads: false,
             hook,
             is_hooked: &HOOKED,
+            permit: None,
             except: |_| false,
         };
         // SAFETY: the hook keeps to the rules.

@@ -54,6 +54,7 @@ fn install_under_load() {
             has_threads: false,
             hook,
             is_hooked: &ALL,
+            permit: None,
             except: |_| false,
         };
         // SAFETY: the hook keeps to the rules, and the handler is there.

@@ -155,6 +155,7 @@ pub(crate) fn close(worker: &'static Worker) {
     if home.adoption.is_closed.load(Relaxed) {
         return;
     }
+    guest::note_closed();
     let mask = signal::set_mask(!signal::only(SIGSETXID));
     // A handler that ran just before has closed, and noted the mask.
     if !home.adoption.is_closed.swap(true, Relaxed) {
@@ -184,6 +185,7 @@ pub(crate) fn note_open(worker: &'static Worker) {
 /// Notes that a handler of signals has closed, and that this is the worker's mask.
 pub(crate) fn note_closed(worker: &'static Worker, mask: u64) {
     let home = home(worker);
+    guest::note_closed();
     // Of handlers that interrupt each other here, the outermost is the last to note.
     home.mask.store(mask & !signal::only(GO), Relaxed);
     home.adoption.is_closed.store(true, Relaxed);

@@ -14,6 +14,10 @@ pub const FAULTS: u64 = signal::only(libc::SIGSEGV) | signal::only(libc::SIGBUS)
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct GuestHead {
+    /// First: the engine of interception reads it. The guest is at home, and open, and its hook has
+    /// nothing to do for calls that only have to be made there. Written by the guest, and by its
+    /// handlers. May be false at any time.
+    is_at_home: AtomicBool,
     /// The guest is in the layer that intercepts. Written by the guest.
     pub is_inside: AtomicBool,
     /// The C library's handler of SIGSETXID runs on the home thread, with the guest's storage. The
@@ -27,10 +31,17 @@ impl GuestHead {
     /// A head of a guest that does not block signals of faults.
     pub const fn new(is_inside: bool) -> GuestHead {
         GuestHead {
+            is_at_home: AtomicBool::new(false),
             is_inside: AtomicBool::new(is_inside),
             has_handler: AtomicBool::new(false),
             blocks_faults: AtomicBool::new(false),
         }
+    }
+
+    /// Notes whether calls that only have to be made at home need the hook no more. The caller is
+    /// the guest, inside, and leaves next: a signal that has come meanwhile ends it again.
+    pub fn note_home(&self, is_at_home: bool) {
+        self.is_at_home.store(is_at_home, Relaxed);
     }
 
     /// Whether a flow with the guest's storage may be a handler on its home thread, and not the
@@ -54,6 +65,13 @@ impl GuestHead {
 pub(super) fn head() -> Option<&'static GuestHead> {
     // SAFETY: null, or a state that begins with a head, which is never freed.
     unsafe { local::guest().cast::<GuestHead>().as_ref() }
+}
+
+/// Notes that the calling guest, if the caller is one, leaves its home or is closed there.
+pub(super) fn note_closed() {
+    if let Some(head) = head() {
+        head.note_home(false);
+    }
 }
 
 /// Notes the mask of the calling guest, if the caller is one.

@@ -87,7 +87,7 @@ pub unsafe fn install(config: Config) -> Result<Report, Error> {
             has_threads: config.has_threads,
             known: Vec::new(),
         };
-        stub::set(config.hook, config.is_hooked);
+        stub::set(&config);
         let state = shared.insert(state);
         state.look().map_err(Error::Mappings)?;
         state.has_threads = true;

@@ -28,7 +28,8 @@
 //! - **Kernel only.** While the kernel makes a call, no frame of Rust is below; all that the stub
 //!   needs afterwards lies on the stack. A restart (the kernel moves the pc back by two) finds all
 //!   registers as they were.
-//! - **Nothing of the thread.** No thread-local, no `errno`, no allocation, no `fs`.
+//! - **Nothing of the thread.** No `errno`, no allocation, and no thread-local but the word of
+//!   [`Permit`](crate::Permit), which the hook would read as well.
 //! - **Flags.** A passed call changes none: the decision is made by `movzx` and `jrcxz`.
 //!
 //! The table has 65536 entries, so that the low 16 bits of the number need no comparison, which
@@ -40,10 +41,11 @@
 //! Rejected: `popfq` to restore flags. It takes some 20 cycles; `sahf` and an addition that
 //! overflows take five. It stays for callers with the direction or trap flag set.
 
-use crate::call::{Call, Hook, Site};
+use crate::Config;
+use crate::call::{Call, Site};
 use core::arch::global_asm;
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicPtr, AtomicU8, Ordering::Relaxed};
+use core::sync::atomic::{AtomicIsize, AtomicPtr, AtomicU8, Ordering::Relaxed};
 
 const _: () = assert!(offset_of!(Call, number) == 0);
 const _: () = assert!(offset_of!(Call, arguments) == 8);
@@ -64,6 +66,8 @@ const PASS: u8 = 0;
 const HOOK: u8 = 1;
 /// As [`crate::Next::Tail`], without the hook.
 const AWAY: u8 = 2;
+/// As `PASS` while the thread's byte says so, else as `HOOK`.
+const PERMIT: u8 = 3;
 
 /// Calls after which the stub's frame may be gone: a child has another stack, or overwrites this
 /// one before its parent goes on.
@@ -79,6 +83,8 @@ static HOOKED: [AtomicU8; TABLE] = [const { AtomicU8::new(0) }; TABLE];
 /// The table while everything passes.
 static NONE: [AtomicU8; TABLE] = [const { AtomicU8::new(PASS) }; TABLE];
 static CURRENT: AtomicPtr<[AtomicU8; TABLE]> = AtomicPtr::new((&raw const NONE).cast_mut());
+/// [`word`](crate::Permit::word).
+static WORD: AtomicIsize = AtomicIsize::new(0);
 static FUNCTION: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
 
 global_asm!(
@@ -147,10 +153,12 @@ global_asm!(
     "jrcxz 20f",
     "mov [rsp + 8], rax",
     "movzx r11d, word ptr [rsp + 10]", // bits 16 to 31 of the number
-    "lea rcx, [rcx + 2 * r11 - 1]",
+    "lea rcx, [rcx + 4 * r11 - 1]",
     "jrcxz 30f", // HOOK
     "lea rcx, [rcx - 1]",
     "jrcxz 25f", // AWAY
+    "lea rcx, [rcx - 1]",
+    "jrcxz 27f", // PERMIT
     "20:",
     ".hidden umcg_intercept_pass",
     ".globl umcg_intercept_pass",
@@ -173,6 +181,13 @@ global_asm!(
     ".cfi_register rip, rcx",
     "jmp rcx",
     ".cfi_restore_state",
+    "27:",
+    "mov rcx, [rip + {word}]",
+    "mov rcx, fs:[rcx]",
+    "jrcxz 30f",
+    "movzx ecx, byte ptr [rcx]",
+    "jrcxz 30f",
+    "jmp 20b",
     "30:",
     "mov [rsp + 8], rbp",
     ".cfi_offset rbp, -144",
@@ -295,6 +310,7 @@ global_asm!(
     ".purgem umcg_intercept_leave",
     current = sym CURRENT,
     hook = sym FUNCTION,
+    word = sym WORD,
 );
 
 unsafe extern "C" {
@@ -347,10 +363,21 @@ pub(crate) fn restorer() -> usize {
 }
 
 /// Sets the hook, and the numbers that lead to it. Nothing is patched yet.
-pub(crate) fn set(hook: Hook, is_hooked: &[u8; 512]) {
+pub(crate) fn set(config: &Config) {
+    let Config {
+        hook, is_hooked, ..
+    } = *config;
     FUNCTION.store(hook as *mut (), Relaxed);
     for (entry, &value) in HOOKED.iter().zip(is_hooked) {
         entry.store(if value == 0 { PASS } else { HOOK }, Relaxed);
+    }
+    if let Some(permit) = config.permit {
+        WORD.store(permit.word, Relaxed);
+        for (entry, &value) in HOOKED.iter().zip(permit.numbers) {
+            if value != 0 && entry.load(Relaxed) == HOOK {
+                entry.store(PERMIT, Relaxed);
+            }
+        }
     }
     for number in LEAVING.map(|number| number as usize) {
         NONE[number].store(AWAY, Relaxed);

@@ -132,6 +132,7 @@ impl Guest {
                 next: AtomicPtr::new(null_mut()),
             })?)),
         };
+        guest.head.note_home(false);
         guest.head.is_inside.store(false, Relaxed);
         guest.head.note_mask(0);
         guest.is_closed.store(false, Relaxed);
@@ -205,9 +206,16 @@ impl Guest {
         compiler_fence(SeqCst);
         if self.has_signal() {
             self.enter();
+            self.head.note_home(false);
             return false;
         }
         true
+    }
+
+    /// The guest is at home, and about to leave for a call that the kernel makes. The next ones that
+    /// only have to be made there need no hook ([`class::PERMITTED`](super::class::PERMITTED)).
+    pub(super) fn permit(&self) {
+        self.head.note_home(true);
     }
 
     /// Leaves although the guest is closed: a handler has to run, or an instruction that opens.
@@ -308,6 +316,7 @@ impl Guest {
                 // Of handlers that interrupt each other here, the outermost is the last to note.
                 self.mask.store(mask, Relaxed);
                 self.is_closed.store(true, Relaxed);
+                self.head.note_home(false);
                 self.head.note_mask(u64::MAX);
                 if let Some(task) = self.task() {
                     cut::cut_here(task);

@@ -296,6 +296,10 @@ fn leave(guest: &'static Guest, call: &mut Call, stage: Stage) -> Option<Next> {
             call.result = NO_MEMORY;
             Next::Return
         }
+        Stage::Home => {
+            guest.permit();
+            Next::Native
+        }
         Stage::MaskInKernel => {
             signal::note_next_mask(guest, call.arguments);
             Next::Native

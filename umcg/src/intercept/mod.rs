@@ -78,8 +78,9 @@ pub use run::{SchedulerKind, Settings};
 pub use umcg_intercept::Error;
 
 use guest::Guest;
+use umcg_core::context::local;
 use umcg_core::fork;
-use umcg_intercept::{Config, install};
+use umcg_intercept::{Config, Permit, install};
 
 /// Writes `umcg: …` on standard error, by one call that is no guest's.
 pub fn tell(text: std::fmt::Arguments<'_>) {
@@ -111,6 +112,10 @@ pub unsafe fn begin(settings: Settings) -> Result<(), Error> {
         hook: hook::hook,
         is_hooked: &class::HOOKED,
         has_threads: false,
+        permit: Some(Permit {
+            numbers: &class::PERMITTED,
+            word: local::guest_offset(),
+        }),
         except: |_| false,
     };
     // SAFETY: the hook keeps to its contract, and there is one thread.

@@ -137,6 +137,23 @@ static ENTRIES: [Entry; NUMBERS] = entries();
 /// By number: 0 if the site may be left alone, else a byte for the class.
 pub(crate) static HOOKED: [u8; NUMBERS] = hooked();
 
+/// By number: 1 if the call has nothing to ask of a guest that is at home, whatever its arguments
+/// are. Those are the calls that are tried in place by a guest on a server. Not those that may
+/// bring a mask of signals.
+pub(crate) static PERMITTED: [u8; NUMBERS] = permitted();
+
+const fn permitted() -> [u8; NUMBERS] {
+    let entries = entries();
+    let mut permitted = [0; NUMBERS];
+    let mut number = 0;
+    while number < NUMBERS {
+        let entry = entries[number];
+        permitted[number] = (matches!(entry.class, Class::Try(_)) && !entry.rule.has_mask()) as u8;
+        number += 1;
+    }
+    permitted
+}
+
 const fn entries() -> [Entry; NUMBERS] {
     let mut entries = [Entry {
         class: Class::Home,

@@ -87,6 +87,16 @@ rules! {
     Usage usage, "RUSAGE_SELF, RUSAGE_CHILDREN: pass.";
 }
 
+impl Rule {
+    /// Whether the calls may bring a mask of signals.
+    pub(super) const fn has_mask(self) -> bool {
+        matches!(
+            self,
+            Rule::EpollMask | Rule::EpollMask2 | Rule::Mask | Rule::MaskSixth
+        )
+    }
+}
+
 type Known = Option<Class>;
 
 fn pass_if(is_so: bool) -> Known {

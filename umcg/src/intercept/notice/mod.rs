@@ -124,6 +124,7 @@ fn begin() -> Result<(), Error> {
         hook: hook::hook,
         is_hooked: &class::HOOKED,
         has_threads: true,
+        permit: None,
         except: is_own_file,
     };
     outsider::set_uncounted(true);
