@@ -212,8 +212,8 @@ impl Guest {
         true
     }
 
-    /// The guest is at home, and about to leave for a call that the kernel makes. The next ones that
-    /// only have to be made there need no hook ([`class::PERMITTED`](super::class::PERMITTED)).
+    /// The guest is at home, and about to leave for a call that the kernel makes. The next ones
+    /// that only have to be made there need no hook ([`class::PERMITTED`](super::class::PERMITTED)).
     pub(super) fn permit(&self) {
         self.head.note_home(true);
     }
