@@ -15,7 +15,7 @@ pub use crate::umcg::idle::EventKind;
 pub use crate::umcg::light::UPPER_BYTES;
 pub use adopted::*;
 pub use group::{Group, Visit, wake_server};
-pub use homes::{home_rests, mark_home, reclaim_homes, settle_storage, tell_home};
+pub use homes::{announce, home_rests, mark_home, reclaim_homes, settle_storage, tell_home};
 pub use origin::{CallOrigin, share_with_child, within};
 pub use running::RunningWorker;
 pub use server::{Event, Nothing, Server};

@@ -138,6 +138,12 @@ impl Adopted {
         adopted::has_signal(self.0)
     }
 
+    /// Whether one of these signals was sent, or sent again, to the home of the caller, which is
+    /// there, after it had come when the program had a handler for it. It counts as delivered.
+    pub fn take_kept(self, signals: u64) -> bool {
+        adopted::take_kept(self.0, signals)
+    }
+
     /// Makes the caller, which is at home, a plain thread again.
     ///
     /// # Safety
@@ -152,6 +158,11 @@ impl Adopted {
 /// thread of the process calls this.
 pub fn next_called(deadline: u64) -> Option<Worker> {
     adopted::next_called(deadline).map(Worker)
+}
+
+/// Notes whether the program has a handler for the signal from now on. Before that it has none.
+pub fn note_handled(number: std::ffi::c_int, has_handler: bool) {
+    adopted::note_handled(number, has_handler);
 }
 
 /// Makes [`next_called`] return. Async-signal-safe.

@@ -1,8 +1,8 @@
 //! Homes that outlive their threads: the kernel thread of an adopted worker that has ended waits,
 //! asleep, for the next worker.
 //!
-//! All but [`mark_home`], [`tell_home`], [`home_rests`], [`settle_storage`] and [`reclaim_homes`]
-//! is for the party with the right to run the worker.
+//! All but [`mark_home`], [`tell_home`], [`announce`], [`home_rests`], [`settle_storage`] and
+//! [`reclaim_homes`] is for the party with the right to run the worker.
 
 use super::Worker;
 use crate::umcg::homes::{self, HomeStart};
@@ -66,6 +66,11 @@ pub fn mark_home(tid: u32, changes: bool) -> Option<bool> {
 /// that is away.
 pub fn tell_home(tid: u32) {
     homes::tell_home(tid);
+}
+
+/// The same before a signal is sent to the home: it is to be handled as it would be now.
+pub fn announce(tid: u32, number: std::ffi::c_int) {
+    homes::announce(tid, number);
 }
 
 /// Whether this is the tid of a home that rests.

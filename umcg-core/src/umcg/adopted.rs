@@ -44,7 +44,7 @@ use super::server::Server;
 use super::worker::{Home, Inside, Worker};
 use super::{Role, role, worker_of_storage};
 use crate::base::link::Link;
-use crate::base::sync::{AtomicU32, futex_wait_until, futex_wake};
+use crate::base::sync::{AtomicU32, AtomicU64, futex_wait_until, futex_wake};
 use crate::os::signal::{self, Action};
 use rustix::io::Errno;
 use std::ffi::c_int;
@@ -245,6 +245,37 @@ pub(crate) fn tell(worker: &'static Worker) {
     }
 }
 
+/// The signals for which the program has a handler.
+static HANDLED: AtomicU64 = AtomicU64::new(0);
+
+/// Notes whether the program has a handler for the signal from now on.
+pub(crate) fn note_handled(number: c_int, has_handler: bool) {
+    if has_handler {
+        HANDLED.fetch_or(signal::only(number), Relaxed);
+    } else {
+        HANDLED.fetch_and(!signal::only(number), Relaxed);
+    }
+}
+
+/// Notes a signal that is on its way to the home thread: it is to be handled as it would be now.
+fn keep(home: &Home, number: c_int) {
+    let signal = HANDLED.load(Relaxed) & signal::only(number);
+    home.adoption.kept.fetch_or(signal, Relaxed);
+}
+
+/// The same before the signal is sent to the home, while the worker is away. Called by any party.
+pub(super) fn note_sent(worker: &'static Worker, number: c_int) {
+    let home = home(worker);
+    if (1..=64).contains(&number) && home.mask.load(Relaxed) & signal::only(number) == 0 {
+        keep(home, number);
+    }
+}
+
+/// Whether one of these signals was kept for the calling worker, which is at home. It is no longer.
+pub(crate) fn take_kept(worker: &'static Worker, signals: u64) -> bool {
+    home(worker).adoption.kept.fetch_and(!signals, Relaxed) & signals != 0
+}
+
 /// Whether the home looks for no signal, and has found none: then none is on its way. The calling
 /// worker is away.
 pub(crate) fn looks_for_none(worker: &'static Worker) -> bool {
@@ -352,6 +383,9 @@ fn take(
         return requeue::to_process(number, information);
     }
     note_debt(home, information);
+    if !is_blocked_now {
+        keep(home, number);
+    }
     requeue::to_thread(number, information);
     if !is_blocked_now {
         home.adoption.is_called.store(true, Relaxed);

@@ -21,6 +21,9 @@ pub(crate) struct Adoption {
     pub(super) has_blocked: AtomicBool,
     /// The kernel thread may have signals that came to the process, sent again to itself.
     pub(super) owes: AtomicBool,
+    /// Signals that came when the program had a handler for them, and that are sent, or sent again,
+    /// to the kernel thread.
+    pub(super) kept: AtomicU64,
     /// The signals that the home thread is to look for.
     pub(super) wanted: AtomicU64,
     /// Those that it looks for just now.
@@ -53,6 +56,7 @@ impl Adoption {
             is_called: AtomicBool::new(false),
             has_blocked: AtomicBool::new(false),
             owes: AtomicBool::new(false),
+            kept: AtomicU64::new(0),
             wanted: AtomicU64::new(0),
             watched: AtomicU64::new(0),
             next: AtomicPtr::new(null_mut()),

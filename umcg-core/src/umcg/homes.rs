@@ -17,13 +17,14 @@
 //! - *The end.* The kernel clears `alive` when the thread is gone. Only then its stack and its
 //!   descriptor are used again ([`reclaim`]).
 
-use super::adopted::{home, is_adopted, tell};
+use super::adopted::{home, is_adopted, note_sent, tell};
 use super::adoption::wake;
 use super::idle::state;
 use super::thread;
 use super::worker::{Carrier, Home, Worker};
 use super::{Owner, WORKERS, role_word};
 use crate::base::link::Link;
+use std::ffi::c_int;
 use std::ptr::{from_ref, null_mut};
 use std::sync::atomic::Ordering::*;
 use umcg_context::EntryFn;
@@ -96,6 +97,7 @@ pub(crate) unsafe fn begin(worker: &'static Worker, start: &HomeStart) {
     home.mask.store(start.mask, Relaxed);
     home.adoption.is_closed.store(false, Relaxed);
     home.adoption.has_blocked.store(false, Relaxed);
+    home.adoption.kept.store(0, Relaxed);
     // SAFETY: no flow is suspended there any more, and the caller has the right to the worker.
     let context = unsafe { &mut *worker.context.get() };
     // SAFETY: passed on.
@@ -183,10 +185,21 @@ pub(crate) fn mark(tid: u32, changes: bool) -> Option<bool> {
 /// Makes the home with this tid, if it is one, look for all signals that its worker, if that is
 /// away, wants. Called by any party.
 pub(crate) fn tell_home(tid: u32) {
-    let is_away = |worker: &&Worker| is_adopted(worker) && !worker.is_blocked();
-    if let Some(worker) = WORKERS.get(tid).filter(is_away) {
+    away_from(tid).inspect(|worker| tell(worker));
+}
+
+/// The same, before a signal is sent to the home.
+pub(crate) fn announce(tid: u32, number: c_int) {
+    if let Some(worker) = away_from(tid) {
         tell(worker);
+        note_sent(worker, number);
     }
+}
+
+/// The worker that is away from the home with this tid.
+fn away_from(tid: u32) -> Option<&'static Worker> {
+    let worker = WORKERS.get(tid)?;
+    (is_adopted(worker) && !worker.is_blocked()).then_some(worker)
 }
 
 /// Whether what children of the worker inherit was changed from outside.

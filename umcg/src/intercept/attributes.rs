@@ -107,7 +107,7 @@ fn note_signal(id: usize, number: usize) -> Option<isize> {
         return None;
     }
     freed::note_sent();
-    raw::tell_home(id);
+    raw::announce(id, number as i32);
     // A plain thread's signals are looked at when it ends.
     (raw::mark_home(id, false) == Some(true)).then_some(ESRCH)
 }

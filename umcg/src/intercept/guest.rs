@@ -43,6 +43,9 @@ pub(super) struct Guest {
     /// G1, for a guest that is not adopted.
     is_closed: AtomicBool,
     mask: AtomicU64,
+    /// Signals that came when the program had a handler for them, and were sent again to the
+    /// guest's kernel thread by the guest itself. Of an adopted guest its home has others.
+    kept: AtomicU64,
     /// The mask before the guest last blocked all signals, as the C library does at a thread's end.
     pub(super) mask_before: AtomicU64,
     /// Whether a child may be the caller that has this storage: [`NO_CHILD`] and its like.
@@ -115,6 +118,7 @@ impl Guest {
                 head: GuestHead::default(),
                 is_closed: AtomicBool::new(false),
                 mask: AtomicU64::new(0),
+                kept: AtomicU64::new(0),
                 mask_before: AtomicU64::new(0),
                 children: AtomicU8::new(NO_CHILD),
                 tid: AtomicU32::new(0),
@@ -136,6 +140,7 @@ impl Guest {
         guest.head.is_inside.store(false, Relaxed);
         guest.head.note_mask(0);
         guest.is_closed.store(false, Relaxed);
+        guest.kept.store(0, Relaxed);
         guest.children.store(NO_CHILD, Relaxed);
         guest.tid.store(0, Relaxed);
         guest.thread.store(null_mut(), Relaxed);
@@ -323,6 +328,24 @@ impl Guest {
                 }
             }
         }
+    }
+
+    /// Notes that signals with a handler are sent again to the guest's kernel thread.
+    pub(super) fn note_kept(&self, signals: u64) {
+        self.kept.fetch_or(signals, Relaxed);
+    }
+
+    /// Whether one of these signals was sent again to the guest's kernel thread after it had come
+    /// when the program had a handler for it. It has come once more, to the guest at home.
+    pub(super) fn take_kept(&self, signals: u64) -> bool {
+        let by_home = adopted().is_some_and(|adopted| adopted.take_kept(signals));
+        self.kept.fetch_and(!signals, Relaxed) & signals != 0 || by_home
+    }
+
+    /// The guest has opened at home: all signals that were sent again have come, but those that it
+    /// blocks.
+    pub(super) fn forget_kept(&self) {
+        self.take_kept(u64::MAX);
     }
 
     /// The mask that the kernel is to be given to open, which the guest counts as from now on.

@@ -43,7 +43,7 @@ pub(super) unsafe extern "C" fn hook(call: &mut Call) -> Next {
     };
     let stage = if call.step > 0 && call.notes[IS_OWN] != 0 {
         guest.enter();
-        take_answer(call)
+        take_answer(guest, call)
     } else if guest.is_child() {
         if is_exec(call.number) {
             signal::free_go();
@@ -129,6 +129,7 @@ fn answer_call(guest: &'static Guest, call: &mut Call, answer: User) -> Stage {
         User::Yield => give_way(guest, call),
         User::Tid => tell_tid(call),
         User::Mask => set_mask(guest, call),
+        User::Action if signal::takes_handler_away(call.arguments) => Stage::Action,
         User::Action => answered(call, signal::set_action(call.arguments)),
         User::Futex2 => answered(call, Some(ENOSYS)),
         // An area of a guest is unregistered when it is adopted.
@@ -200,7 +201,7 @@ fn tell_tid(call: &mut Call) -> Stage {
 
 /// The stage after a call that the stub has made. The answer is taken before anything else: the
 /// stub may have to make another call first.
-fn take_answer(call: &mut Call) -> Stage {
+fn take_answer(guest: &Guest, call: &mut Call) -> Stage {
     let answer = call.result;
     match restore(call) {
         Stage::Forked => {
@@ -220,7 +221,10 @@ fn take_answer(call: &mut Call) -> Stage {
             answered(call, Some(before + answer.max(0)))
         }
         Stage::Roomed => partial::go_on(call, answer),
-        stage => stage,
+        stage => {
+            guest.forget_kept();
+            stage
+        }
     }
 }
 
@@ -241,6 +245,7 @@ fn carry_out(guest: &'static Guest, call: &mut Call, mut stage: Stage) -> Next {
             Stage::Wait => stage = futex::go_on(guest, call),
             Stage::Sleep => stage = sleep::go_on(guest, call),
             Stage::Mask => stage = set_mask(guest, call),
+            Stage::Action => stage = answered(call, signal::set_action(call.arguments)),
             Stage::Fork => {
                 // Inside until both sides are back: the library's locks are held.
                 thread::before_fork();

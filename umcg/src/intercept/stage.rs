@@ -43,9 +43,11 @@ pub(super) enum Stage {
     Mask,
     /// The kernel changes the mask of a plain guest.
     MaskInKernel,
+    /// A handler is taken away at home and open: signals that have come are delivered first.
+    Action,
 }
 
-const STAGES: [Stage; 20] = [
+const STAGES: [Stage; 21] = [
     Stage::Return,
     Stage::Native,
     Stage::Home,
@@ -66,6 +68,7 @@ const STAGES: [Stage; 20] = [
     Stage::ReturnAtHome,
     Stage::Mask,
     Stage::MaskInKernel,
+    Stage::Action,
 ];
 
 /// Indexes of notes.
@@ -115,6 +118,7 @@ impl Stage {
                 | Room
                 | Mask
                 | MaskInKernel
+                | Action
         )
     }
 }

@@ -338,7 +338,9 @@ fn state_is_a_threads_or_common_as_the_table_says() {
         assert_eq!(seen(change, look), Seen::Common, "{name}");
         let row = row(name);
         assert!(row.changes.within(State::COMMON).is_none(), "{name}");
-        assert_eq!(row.class, Class::Pass, "{name}");
+        // A call may be made at home for another reason.
+        let is_for_signals = !row.reads.within(State::SIGNALS).is_none();
+        assert!(row.class == Class::Pass || is_for_signals, "{name}");
     }
     call!(setitimer, libc::ITIMER_REAL, [0i64; 4].as_ptr(), 0);
     call!(umask, mask);

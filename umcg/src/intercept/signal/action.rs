@@ -5,12 +5,13 @@
 use super::super::guest;
 use super::super::memory::{self, FAULT, KernelData};
 use super::mask::{GO, SIGSETXID, TICK, change, only};
-use super::{front, run};
+use super::{front, run, run_since};
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
 use std::ptr::from_ref;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use umcg_core::context::lock::Lock;
+use umcg_core::raw::note_handled;
 use umcg_core::signal::{install, take_pending};
 use umcg_core::{call, guarded};
 
@@ -44,14 +45,41 @@ struct Actions(UnsafeCell<[KernelAction; SIGNALS + 1]>);
 unsafe impl Sync for Actions {}
 
 static ACTIONS: Actions = Actions(UnsafeCell::new([DEFAULT; SIGNALS + 1]));
+/// The last ones with a handler; the default action where there was none.
+static LAST: Actions = Actions(UnsafeCell::new([DEFAULT; SIGNALS + 1]));
 static CHANGING: Lock<()> = Lock::new(());
 
+impl Actions {
+    fn of(&self, signal: c_int) -> *mut KernelAction {
+        let first = self.0.get().cast::<KernelAction>();
+        first.wrapping_add(signal as usize)
+    }
+}
+
 fn action(signal: c_int) -> *mut KernelAction {
-    ACTIONS
-        .0
-        .get()
-        .cast::<KernelAction>()
-        .wrapping_add(signal as usize)
+    ACTIONS.of(signal)
+}
+
+/// Whether this is in place of a handler.
+fn is_none(handler: usize) -> bool {
+    matches!(handler, libc::SIG_DFL | libc::SIG_IGN)
+}
+
+impl KernelAction {
+    pub(super) fn is_handler(&self) -> bool {
+        !is_none(self.handler)
+    }
+}
+
+/// Sets the program's action. The lock is held.
+fn note(signal: c_int, new: KernelAction) {
+    // SAFETY: in the table; the lock is held.
+    unsafe { action(signal).write(new) };
+    if new.is_handler() {
+        // SAFETY: as above.
+        unsafe { LAST.of(signal).write(new) };
+    }
+    note_handled(signal, new.is_handler());
 }
 
 /// The program's action now. Called by handlers.
@@ -60,11 +88,31 @@ pub(super) fn current(signal: c_int) -> KernelAction {
     unsafe { action(signal).read_volatile() }
 }
 
+/// The last action with a handler that the program has had, for a signal that came when it had it.
+/// None for the signals whose action the kernel does not know, and for a handler that is for one
+/// signal.
+pub(super) fn last_handler(signal: c_int) -> Option<KernelAction> {
+    // SAFETY: in the table.
+    let last = unsafe { LAST.of(signal).read_volatile() };
+    let is_for_one = last.flags & libc::SA_RESETHAND as u32 as u64 != 0;
+    let is_known = signal != libc::SIGQUIT && !is_always_ours(signal);
+    (is_known && last.is_handler() && !is_for_one).then_some(last)
+}
+
+/// Whether this call of rt_sigaction(2) takes a handler away, by which signals that are on their
+/// way are to be handled.
+pub(in crate::intercept) fn takes_handler_away([number, new, ..]: [usize; 6]) -> bool {
+    let signal = number as c_int;
+    new != 0
+        && (1..=SIGNALS as c_int).contains(&signal)
+        && current(signal).is_handler()
+        && memory::read::<u64>(new).is_some_and(|new| is_none(new as usize))
+}
+
 /// The program's action is the default one from now on.
 pub(super) fn reset(signal: c_int) {
     let _changing = CHANGING.lock();
-    // SAFETY: in the table; the lock is held.
-    unsafe { action(signal).write(DEFAULT) };
+    note(signal, DEFAULT);
     ask_kernel(signal, Some(DEFAULT));
 }
 
@@ -73,8 +121,14 @@ pub(super) fn let_kernel_act(signal: c_int) {
     ask_kernel(signal, Some(DEFAULT));
 }
 
+/// The functions that the kernel gets: in front of a handler, and of the default action that has
+/// replaced one.
 fn ours() -> usize {
     run as *const () as usize
+}
+
+fn ours_since() -> usize {
+    run_since as *const () as usize
 }
 
 /// rt_sigaction(2).
@@ -122,27 +176,16 @@ pub(in crate::intercept) fn set_action(arguments: [usize; 6]) -> Option<isize> {
 fn exchange(signal: c_int, new: Option<KernelAction>) -> (isize, KernelAction) {
     // SAFETY: in the table; the lock is held.
     let noted = unsafe { action(signal).read() };
-    if signal == GO || signal == TICK {
-        if let Some(new) = new {
-            // SAFETY: as above.
-            unsafe { action(signal).write(new) };
-        }
-        return (0, noted);
-    }
-    if let Some(new) = new {
-        // Before the kernel knows: ours may be called at once.
-        // SAFETY: as above.
-        unsafe { action(signal).write(new) };
-    }
-    if is_always_ours(signal) {
+    // Before the kernel knows: ours may be called at once.
+    new.inspect(|new| note(signal, *new));
+    if signal == GO || signal == TICK || is_always_ours(signal) {
         return (0, noted);
     }
     let (result, kernels) = ask_kernel(signal, new.map(|new| in_front(signal, new)));
     if result != 0 {
-        // SAFETY: as above.
-        unsafe { action(signal).write(noted) };
+        note(signal, noted);
     }
-    let before = if kernels.handler == ours() {
+    let before = if [ours(), ours_since()].contains(&kernels.handler) {
         noted
     } else {
         kernels
@@ -159,9 +202,13 @@ pub(super) fn is_always_ours(signal: c_int) -> bool {
 /// The action that the kernel gets.
 fn in_front(signal: c_int, new: KernelAction) -> KernelAction {
     if signal == libc::SIGQUIT && new.handler == libc::SIG_DFL {
-        return quit_action();
+        return own_action(ours());
     }
-    if matches!(new.handler, libc::SIG_DFL | libc::SIG_IGN) {
+    let had_handler = || last_handler(signal).is_some();
+    if new.handler == libc::SIG_DFL && ends_process(signal) && had_handler() {
+        return own_action(ours_since());
+    }
+    if !new.is_handler() {
         return new;
     }
     KernelAction {
@@ -171,11 +218,31 @@ fn in_front(signal: c_int, new: KernelAction) -> KernelAction {
     }
 }
 
-/// Ours for SIGQUIT where the program has no handler: it prints the list of threads before the
-/// process ends.
-fn quit_action() -> KernelAction {
+/// Whether the default action for the signal, which no instruction causes, is to end the process.
+fn ends_process(signal: c_int) -> bool {
+    const THEY: [c_int; 13] = [
+        libc::SIGHUP,
+        libc::SIGINT,
+        libc::SIGPIPE,
+        libc::SIGALRM,
+        libc::SIGTERM,
+        libc::SIGUSR1,
+        libc::SIGUSR2,
+        libc::SIGXCPU,
+        libc::SIGXFSZ,
+        libc::SIGVTALRM,
+        libc::SIGPROF,
+        libc::SIGIO,
+        libc::SIGPWR,
+    ];
+    THEY.contains(&signal) || signal > SIGSETXID
+}
+
+/// Ours where the program has no handler. For SIGQUIT: it prints the list of threads before the
+/// process ends. For a signal that had a handler: one that is on its way since is handled by that.
+fn own_action(handler: usize) -> KernelAction {
     KernelAction {
-        handler: ours(),
+        handler,
         flags: (libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK | RESTORES) as u64,
         restorer: RESTORER.load(Relaxed),
         mask: 0,
@@ -205,13 +272,12 @@ pub(in crate::intercept) fn take_over() {
     let _changing = CHANGING.lock();
     for signal in (1..=SIGNALS as c_int).filter(|signal| *signal != SIGSETXID) {
         let kernels = ask_kernel(signal, None).1;
-        // SAFETY: in the table; the lock is held.
-        unsafe { action(signal).write(kernels) };
+        note(signal, kernels);
         if is_always_ours(signal) {
             // By the C library, which has the function that returns from handlers.
             // SAFETY: ours is async-signal-safe, but for the program's own.
             let _ = unsafe { install(signal, front, libc::SA_ONSTACK | libc::SA_NODEFER, 0) };
-        } else if !matches!(kernels.handler, libc::SIG_DFL | libc::SIG_IGN) {
+        } else if kernels.is_handler() {
             ask_kernel(signal, Some(in_front(signal, kernels)));
         }
     }
@@ -220,7 +286,7 @@ pub(in crate::intercept) fn take_over() {
     // SAFETY: in the table; the lock is held.
     let quit = unsafe { action(libc::SIGQUIT).read() };
     if quit.handler == libc::SIG_DFL {
-        ask_kernel(libc::SIGQUIT, Some(quit_action()));
+        ask_kernel(libc::SIGQUIT, Some(own_action(ours())));
     }
     guarded::load(ACTIONS.0.get().expose_provenance());
 }
@@ -256,9 +322,8 @@ fn ignore_for_exec() {
         let noted = unsafe { action(signal).read() };
         if noted.handler == libc::SIG_IGN {
             let (_, before) = ask_kernel(signal, Some(noted));
-            let place = REPLACED.0.get().cast::<KernelAction>();
             // SAFETY: in the table; the lock is held.
-            unsafe { *place.wrapping_add(signal as usize) = before };
+            unsafe { REPLACED.of(signal).write(before) };
         }
     }
 }
@@ -267,10 +332,8 @@ fn ignore_for_exec() {
 fn act_after_exec() {
     let _changing = CHANGING.lock();
     for signal in NOTED_ONLY {
-        let place = REPLACED.0.get().cast::<KernelAction>();
-        let place = place.wrapping_add(signal as usize);
         // SAFETY: in the table; the lock is held.
-        let before = unsafe { place.replace(DEFAULT) };
+        let before = unsafe { REPLACED.of(signal).replace(DEFAULT) };
         if before.handler != libc::SIG_DFL {
             ask_kernel(signal, Some(before));
         }

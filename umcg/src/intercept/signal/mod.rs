@@ -32,7 +32,7 @@ mod action;
 mod mask;
 mod sets;
 
-pub(super) use action::{free_go, keep_go, set_action, take_over, yield_go};
+pub(super) use action::{free_go, keep_go, set_action, take_over, takes_handler_away, yield_go};
 pub(super) use mask::{
     as_servers, change, forget_go, let_requests_through, mask, mask_at_end, note_next_mask,
     open_for_exit, set_mask,
@@ -46,6 +46,26 @@ extern "C" fn front(signal: c_int, information: *mut libc::siginfo_t, context: *
 
 /// The handler in front of the program's.
 extern "C-unwind" fn run(signal: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
+    handle(signal, information, context, true);
+}
+
+/// The same in front of a default action that has replaced a handler. A signal that came when there
+/// was the handler is handled by it.
+extern "C-unwind" fn run_since(
+    signal: c_int,
+    information: *mut libc::siginfo_t,
+    context: *mut c_void,
+) {
+    handle(signal, information, context, false);
+}
+
+/// `had_handler`: the program had a handler when the kernel delivered the signal.
+fn handle(
+    signal: c_int,
+    information: *mut libc::siginfo_t,
+    context: *mut c_void,
+    had_handler: bool,
+) {
     // SAFETY: as the kernel passed it.
     if signal == libc::SIGTRAP && unsafe { on_trap(context) } {
         return;
@@ -56,26 +76,48 @@ extern "C-unwind" fn run(signal: c_int, information: *mut libc::siginfo_t, conte
     // A child's handler is none of the guest's, which goes on beside it.
     let Some(guest) = Guest::current().filter(|guest| !guest.is_child()) else {
         // SAFETY: as the kernel passed it.
-        return unsafe { call_program(None, signal, information, context) };
+        return unsafe { call_program(None, signal, information, context, had_handler) };
     };
-    // SAFETY: the kernel passes a context, whose signal set begins with the kernel's.
-    let mask = unsafe { (&raw mut (*context.cast::<libc::ucontext_t>()).uc_sigmask).cast::<u64>() };
+    let had_handler = guest.take_kept(only(signal)) || had_handler;
+    // SAFETY: as the kernel passed it.
+    let mask = unsafe { mask_of(context) };
     // SAFETY: as the kernel passed it.
     if guest.is_inside() && unsafe { is_abort_inside(signal, information, context) } {
         // SAFETY: likewise.
-        return unsafe { call_program(None, signal, information, context) };
+        return unsafe { call_program(None, signal, information, context, had_handler) };
     }
     if guest.is_inside() && !is_fault(signal, information) {
         // SAFETY: as above.
         guest.note_closed(unsafe { mask.read() });
         // SAFETY: as above.
         unsafe { mask.write(CLOSED) };
+        if had_handler {
+            guest.note_kept(only(signal));
+        }
         return send_again(signal, information);
     }
     // SAFETY: as the kernel passed it.
     if is_fault(signal, information) && unsafe { carry_home(context) } {
         return;
     }
+    // SAFETY: as the kernel passed it.
+    unsafe { call_at_home(guest, signal, information, context, had_handler) };
+}
+
+/// Calls the program's handler in the own code of the guest, which is at home, and brings the guest
+/// back there.
+///
+/// # Safety
+/// Called by the handler, with its arguments.
+unsafe fn call_at_home(
+    guest: &Guest,
+    signal: c_int,
+    information: *mut libc::siginfo_t,
+    context: *mut c_void,
+    had_handler: bool,
+) {
+    // SAFETY: the caller has it from the kernel.
+    let mask = unsafe { mask_of(context) };
     if signal == libc::SIGQUIT {
         dump::quit();
     }
@@ -84,7 +126,7 @@ extern "C-unwind" fn run(signal: c_int, information: *mut libc::siginfo_t, conte
     let inside = unsafe { step_out(context) };
     let blocked_faults = guest.blocks_faults();
     // SAFETY: as the kernel passed it.
-    unsafe { call_program(Some(guest), signal, information, context) };
+    unsafe { call_program(Some(guest), signal, information, context, had_handler) };
     if let Some(inside) = inside {
         // SAFETY: as above.
         unsafe { step_in(context, inside) };
@@ -103,6 +145,15 @@ extern "C-unwind" fn run(signal: c_int, information: *mut libc::siginfo_t, conte
         // SAFETY: as above. The kernel restores it now.
         unsafe { *mask |= only(GO) };
     }
+}
+
+/// The mask that the frame of a handler restores.
+///
+/// # Safety
+/// Called by a handler, with its context.
+unsafe fn mask_of(context: *mut c_void) -> *mut u64 {
+    // SAFETY: the kernel passes a context, whose signal set begins with the kernel's.
+    unsafe { (&raw mut (*context.cast::<libc::ucontext_t>()).uc_sigmask).cast() }
 }
 
 /// A signal that servers cannot block, since it may be a fault, was sent to the process and came to
@@ -171,7 +222,8 @@ fn send_again(signal: c_int, information: *const libc::siginfo_t) {
     requeue(signal, information);
 }
 
-/// Carries out the program's action.
+/// Carries out the program's action: that which it had when the signal came, if that was a handler
+/// and is none any more.
 ///
 /// # Safety
 /// Called by the handler, with its arguments.
@@ -180,15 +232,20 @@ unsafe fn call_program(
     signal: c_int,
     information: *mut libc::siginfo_t,
     context: *mut c_void,
+    had_handler: bool,
 ) {
+    let now = action::current(signal);
+    let before = (had_handler && !now.is_handler())
+        .then(|| action::last_handler(signal))
+        .flatten();
     let KernelAction {
         handler,
         flags,
         mask,
         ..
-    } = action::current(signal);
+    } = before.unwrap_or(now);
     match handler {
-        // It was replaced meanwhile, or is that of a fault.
+        // It came after the change, or is that of a fault.
         libc::SIG_DFL => return default_action(signal, information),
         libc::SIG_IGN if !is_fault(signal, information) => return,
         libc::SIG_IGN => return default_action(signal, information),

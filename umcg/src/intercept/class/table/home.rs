@@ -73,6 +73,10 @@ pub(in super::super) const HOME: &[Row] = rows! {
     62 kill, 129 rt_sigqueueinfo, 200 tkill, 234 tgkill, 297 rt_tgsigqueueinfo,
     424 pidfd_send_signal;
 
+    [Class::Home, Briefly, reads State::SIGNALS]
+    "A signal that the timer has sent before it is stopped is delivered before the call returns."
+    37 alarm, 38 setitimer, 223 timer_settime, 226 timer_delete;
+
     [Class::Home, Long, reads State::SIGNALS, changes State::SIGNALS]
     "The signals pending for the thread and the kernel's mask are the home's: first give the \
         kernel the logical mask."

@@ -23,8 +23,7 @@ pub(in super::super) const QUICK: &[Row] = rows! {
     [Class::Pass, Briefly, reads State::NONE]
     "Timers are the process's: whichever thread sets them, their signals go to the thread or \
         process that was named."
-    37 alarm, 38 setitimer, 223 timer_settime, 224 timer_gettime, 225 timer_getoverrun,
-    226 timer_delete;
+    224 timer_gettime, 225 timer_getoverrun;
 
     [Class::Pass, Briefly, reads State::CREDENTIALS]
     "Limits are the process's; to raise one is a right of the user."
