@@ -187,6 +187,42 @@ fn processes_are_made_and_waited_for() {
     });
 }
 
+/// The C library blocks all signals while it makes a process, and waits for a child that could not
+/// begin its program.
+#[test]
+fn a_command_that_cannot_start_leaves_signals_to_its_server() {
+    fn blocks_a_signal() -> bool {
+        let mut mask = std::mem::MaybeUninit::uninit();
+        // SAFETY: room for a set, which the C library writes.
+        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), mask.as_mut_ptr()) };
+        // SAFETY: just written.
+        unsafe { libc::sigismember(mask.as_ptr(), libc::SIGUSR1) == 1 }
+    }
+    for servers in [1, 2] {
+        umcg::intercept::notice_blocking().unwrap();
+        let runtime = Runtime::builder().servers(servers).build().unwrap();
+        runtime.run(|| {
+            assert!(!blocks_a_signal());
+            let failing = || {
+                for _ in 0..20 {
+                    let command = Command::new("/no/such/program").spawn();
+                    assert_eq!(command.unwrap_err().kind(), ErrorKind::NotFound);
+                    assert!(!blocks_a_signal());
+                }
+            };
+            let workers: Vec<_> = (0..3).map(|_| umcg::spawn(failing)).collect();
+            while workers.iter().any(|worker| !worker.is_finished()) {
+                assert!(!blocks_a_signal());
+                umcg::yield_now();
+            }
+            workers
+                .into_iter()
+                .for_each(|worker| worker.join().unwrap());
+            assert!(!blocks_a_signal());
+        });
+    }
+}
+
 #[test]
 fn memory_locks_and_sleeps_on_two_servers() {
     const WORKERS: usize = 64;

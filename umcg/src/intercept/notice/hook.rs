@@ -258,12 +258,32 @@ fn is_in_runtime() -> bool {
     server::running().is_some()
 }
 
-/// Begins a blocking scope, in which the kernel makes the call.
+/// Begins a blocking scope, in which the kernel makes the call. In place where the C library has
+/// blocked all signals of the kernel thread, and will free them on the one that it is on then: for
+/// the end of a child that could not begin its program, which has ended by then.
 fn block(worker: raw::Worker, call: &mut Call, form: usize) -> Next {
+    if has_blocked_all() {
+        return if form == 0 {
+            in_place(call)
+        } else {
+            then(call, form)
+        };
+    }
     // SAFETY: the caller is this worker.
     let begin = || unsafe { worker.begin_blocking() };
     raw::within(|| preserved_among_calls(call.keeps_vectors(), begin));
     then(call, form | IN_SCOPE)
+}
+
+/// Whether the kernel thread blocks a signal that only the C library can block.
+fn has_blocked_all() -> bool {
+    const SIGSETXID: u32 = 33;
+    let mut mask = 0u64;
+    let at = (&raw mut mask).expose_provenance();
+    let arguments = [libc::SIG_BLOCK as usize, 0, at, size_of::<u64>(), 0, 0];
+    // SAFETY: room for a set of signals.
+    let result = unsafe { make(libc::SYS_rt_sigprocmask, arguments) };
+    result == 0 && mask & 1 << (SIGSETXID - 1) != 0
 }
 
 fn wait(worker: raw::Worker, call: &mut Call, which: WordCall) -> Next {
