@@ -44,7 +44,7 @@ pub use x86::{
     net::{arm_thread, disarm_thread, on_sigsys, signal_restorer},
     step::{Inside, step_in, step_out},
     stub::raw_syscall,
-    trap::{is_inside, on_trap},
+    trap::{is_inside, on_trap, restarts},
 };
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
@@ -52,7 +52,7 @@ mod unsupported;
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 pub use unsupported::{
     Inside, arm_thread, clear_extended, clear_x87, disarm_thread, extended_size, forget, install,
-    is_inside, look_again, on_sigsys, on_trap, raw_syscall, report, restore_extended,
+    is_inside, look_again, on_sigsys, on_trap, raw_syscall, report, restarts, restore_extended,
     save_extended, signal_restorer, step_in, step_out,
 };
 

@@ -32,6 +32,12 @@ pub fn is_inside(_pc: usize) -> bool {
     false
 }
 
+/// See the module for x86-64.
+#[must_use]
+pub fn restarts(_pc: usize) -> bool {
+    false
+}
+
 /// No trap is the engine's.
 ///
 /// # Safety

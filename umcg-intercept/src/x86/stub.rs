@@ -339,6 +339,11 @@ pub(crate) fn exempt() -> core::ops::Range<usize> {
     umcg_intercept_begin as *const () as usize..umcg_intercept_end as *const () as usize
 }
 
+/// The code of [`raw_syscall`].
+pub(crate) fn raw() -> core::ops::Range<usize> {
+    umcg_intercept_raw as *const () as usize..umcg_intercept_end as *const () as usize
+}
+
 pub(crate) fn entry() -> usize {
     umcg_intercept_entry as *const () as usize
 }

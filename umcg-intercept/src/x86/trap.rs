@@ -113,6 +113,12 @@ pub fn is_inside(pc: usize) -> bool {
     stub::exempt().contains(&pc) || alive().any(|table| table.arena.contains(&pc))
 }
 
+/// Whether the address is where a thread sleeps whose call the handler of traps restarts.
+#[must_use]
+pub fn restarts(pc: usize) -> bool {
+    stub::raw().contains(&pc)
+}
+
 /// Continues after a trap of the engine's: to be called first thing by the program's handler of
 /// SIGTRAP. Returns false if the trap is not the engine's. Safe in signal handlers.
 ///

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::sync::Barrier;
+use std::sync::{Barrier, mpsc};
 use std::time::{Duration, Instant};
 use umcg::intercept::notice_blocking;
 use umcg::rt::Runtime;
@@ -33,6 +33,7 @@ fn scenario() {
         "no driver" => refused(&[libc::SYS_epoll_ctl]),
         "no thread" => no_thread(),
         "no descriptor" => no_descriptor(),
+        "stopped" => stopped(),
         "no /proc" => assert!(notice_blocking().is_err()),
         other => panic!("no scenario: {other}"),
     }
@@ -247,4 +248,30 @@ fn hide_proc() -> std::io::Result<()> {
         0 => Ok(()),
         _ => Err(std::io::Error::last_os_error()),
     }
+}
+
+#[test]
+fn a_timed_wait_that_began_before_and_is_restarted_is_woken() {
+    succeeds(process("stopped"));
+}
+
+/// The process is stopped, and goes on: then the kernel restarts the wait by a call of its own.
+fn stopped() {
+    const LONG: Duration = Duration::from_secs(40);
+    let (tell, told) = mpsc::channel();
+    let waiter = std::thread::spawn(move || {
+        let began = Instant::now();
+        told.recv_timeout(LONG).unwrap();
+        began.elapsed()
+    });
+    std::thread::sleep(SHORT);
+    notice_blocking().unwrap();
+    let own = std::process::id();
+    let stops = format!("kill -STOP {own}; sleep 0.1; kill -CONT {own}");
+    let status = Command::new("sh").args(["-c", &stops]).status().unwrap();
+    assert!(status.success());
+    // The library looks for waits that it has not counted, at intervals of up to a second.
+    std::thread::sleep(Duration::from_secs(2));
+    one_server().run(|| tell.send(()).unwrap());
+    assert!(waiter.join().unwrap() < LONG / 2);
 }

@@ -30,8 +30,9 @@ const ANYWHERE: [&str; 15] = [
     "submit_and_wait",
 ];
 /// They read numbers of calls that others have made, or make.
-const READ_NUMBERS: [&str; 5] = [
+const READ_NUMBERS: [&str; 6] = [
     "umcg/src/intercept/attributes.rs",
+    "umcg/src/intercept/notice/before.rs",
     "umcg/src/intercept/notice/others.rs",
     "umcg/src/intercept/notice/stuck.rs",
     "umcg/src/intercept/signal/sets.rs",

@@ -5,7 +5,10 @@
 //!
 //! - a thread that sleeps elsewhere, or in the code of the engine or the library, is done: its next
 //!   wait is counted;
-//! - a thread that sleeps for a private word, or runs, is looked at again, at growing intervals.
+//! - a thread that sleeps for a private word, or runs, is looked at again, at growing intervals;
+//! - so is one whose wait the kernel has restarted by a call of its own (`restart_syscall`, after a
+//!   stop for example): that does not name the word, and the wait may be one for a word. It sleeps
+//!   at its site, or in the engine's handler of traps if the site was replaced meanwhile.
 //!
 //! Rejected: to interrupt a thread that sleeps, so that the kernel restarts its call at the site.
 //! Meanwhile it may have gone on to another call, which ends with EINTR then, and no program
@@ -15,7 +18,7 @@ use super::super::outsider;
 use super::is_own_code;
 use crate::rt::run::kernel_call::{SystemCall, ThreadState, of_thread};
 use std::time::{Duration, Instant};
-use umcg_intercept::is_inside;
+use umcg_intercept::{is_inside, restarts};
 
 /// The longest time between two looks.
 const LONG: Duration = Duration::from_secs(1);
@@ -77,10 +80,12 @@ fn may_be_uncounted(tid: i32) -> bool {
 /// kernel does not say.
 fn sleeps_uncounted(call: &SystemCall) -> Option<bool> {
     const PRIVATE: usize = libc::FUTEX_PRIVATE_FLAG as usize;
-    let is_private = match call.number()? {
-        libc::SYS_futex => call.argument(1)? & PRIVATE != 0,
-        number => number == libc::SYS_futex_waitv,
-    };
     let at = call.program_counter()?;
-    Some(is_private && !is_inside(at) && !is_own_code(at))
+    let is_ours = is_inside(at) || is_own_code(at);
+    Some(match call.number()? {
+        libc::SYS_futex => call.argument(1)? & PRIVATE != 0 && !is_ours,
+        libc::SYS_futex_waitv => !is_ours,
+        libc::SYS_restart_syscall => !is_ours || restarts(at),
+        _ => false,
+    })
 }
