@@ -18,7 +18,10 @@ use super::guest::{GuestHead, head};
 use super::{adopted, worker_of_storage};
 use crate::base::call::call;
 use crate::os::guarded;
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
+
+/// EFAULT, as the kernel returns it.
+const FAULT: isize = -(libc::EFAULT as isize);
 
 /// Whether the caller is a guest whose kernel thread may block signals of faults: a guarded access
 /// to a bad address would end the process. The kernel can copy in place of that.
@@ -74,6 +77,23 @@ pub fn copy(number: libc::c_long, own: usize, program: usize, bytes: usize) -> b
     );
     // SAFETY: the library's side is the caller's; the kernel checks the other.
     unsafe { call(number, [thread, own, 1, program, 1, 0]) == bytes as isize }
+}
+
+/// Whether the aligned word at `address` can be written: the kernel adds 0 to it, which needs a
+/// page that can be written, and makes it one.
+///
+/// If the word has one value, which hardly any word ever has, that wakes a flow that sleeps in the
+/// kernel for it. The flow looks at its word, and sleeps again.
+pub fn can_write(address: usize) -> bool {
+    /// Nobody waits for it.
+    static NONE: AtomicU32 = AtomicU32::new(0);
+    const OPERATION: libc::c_int = libc::FUTEX_WAKE_OP | libc::FUTEX_PRIVATE_FLAG;
+    /// Adds 0; then, if it was -2048.
+    const ADD_NOTHING: usize = (libc::FUTEX_OP_ADD as usize) << 28 | 0x800;
+    let own = NONE.as_ptr().expose_provenance();
+    let arguments = [own, OPERATION as usize, 1, 1, address, ADD_NOTHING];
+    // SAFETY: no word is changed.
+    unsafe { call(libc::SYS_futex, arguments) != FAULT }
 }
 
 /// Whether the kernel lets the process copy: a filter of system calls may forbid it.

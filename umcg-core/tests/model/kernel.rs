@@ -9,6 +9,7 @@ use shuttle::sync::{Condvar, Mutex};
 struct Sleeper {
     number: u64,
     address: usize,
+    bits: u32,
     deadline: u64,
     end: Option<Result<(), Errno>>,
 }
@@ -26,9 +27,8 @@ lazy_static! {
 }
 
 impl Table {
-    /// Ends the sleep of up to `most` of the sleepers that `who` chooses. Returns whether there was
-    /// one.
-    fn end(&mut self, most: u32, end: Result<(), Errno>, who: impl Fn(&Sleeper) -> bool) -> bool {
+    /// Ends the sleep of up to `most` of the sleepers that `who` chooses. Returns of how many.
+    fn end(&mut self, most: u32, end: Result<(), Errno>, who: impl Fn(&Sleeper) -> bool) -> usize {
         let chosen = self
             .sleepers
             .iter_mut()
@@ -36,11 +36,21 @@ impl Table {
             .take(most as usize);
         let count = chosen.map(|sleeper| sleeper.end = Some(end)).count();
         CHANGED.notify_all();
-        count > 0
+        count
     }
 }
 
 pub(crate) fn sleep(word: &AtomicU32, expected: u32, deadline: u64) -> Result<(), Errno> {
+    sleep_for(word, expected, u32::MAX, deadline)
+}
+
+/// Until it is woken by a waker that has one of these bits.
+pub(crate) fn sleep_for(
+    word: &AtomicU32,
+    expected: u32,
+    bits: u32,
+    deadline: u64,
+) -> Result<(), Errno> {
     let mut table = TABLE.lock().unwrap();
     if word.load(SeqCst) != expected {
         return Err(Errno::AGAIN);
@@ -53,6 +63,7 @@ pub(crate) fn sleep(word: &AtomicU32, expected: u32, deadline: u64) -> Result<()
     table.sleepers.push(Sleeper {
         number,
         address: std::ptr::from_ref(word).addr(),
+        bits,
         deadline,
         end: None,
     });
@@ -71,16 +82,19 @@ pub(crate) fn sleep(word: &AtomicU32, expected: u32, deadline: u64) -> Result<()
 }
 
 pub(crate) fn wake(word: *const AtomicU32, count: u32) {
+    wake_for(word, count, u32::MAX);
+}
+
+/// Those that have one of these bits; returns how many.
+pub(crate) fn wake_for(word: *const AtomicU32, count: u32, bits: u32) -> usize {
     let address = word.addr();
-    TABLE
-        .lock()
-        .unwrap()
-        .end(count, Ok(()), |sleeper| sleeper.address == address);
+    let stands = |sleeper: &Sleeper| sleeper.address == address && sleeper.bits & bits != 0;
+    TABLE.lock().unwrap().end(count, Ok(()), stands)
 }
 
 /// Runs a signal handler on some sleeper's thread. Returns false when no thread sleeps.
 pub(crate) fn interrupt() -> bool {
-    TABLE.lock().unwrap().end(1, Err(Errno::INTR), |_| true)
+    TABLE.lock().unwrap().end(1, Err(Errno::INTR), |_| true) > 0
 }
 
 pub(crate) fn now() -> u64 {

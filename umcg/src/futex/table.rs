@@ -81,6 +81,30 @@ pub struct Requeued {
     pub moved: usize,
 }
 
+/// How many waiters a `wake_with` has woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(all(feature = "intercept", target_arch = "x86_64")),
+    allow(dead_code, reason = "for its calls")
+)]
+pub(crate) struct Operated {
+    /// Of the first word.
+    pub(crate) here: usize,
+    /// Of the second. None if those were not to be woken.
+    pub(crate) there: Option<usize>,
+}
+
+impl Operated {
+    /// Of both.
+    #[cfg_attr(
+        not(all(feature = "intercept", target_arch = "x86_64")),
+        allow(dead_code, reason = "for its calls")
+    )]
+    pub(crate) fn woken(self) -> usize {
+        self.here + self.there.unwrap_or(0)
+    }
+}
+
 impl Stand {
     pub(crate) fn alone(address: usize, bits: u32) -> Stand {
         Stand {
@@ -318,8 +342,8 @@ impl<const BUCKETS: usize> Table<BUCKETS> {
     }
 
     /// Calls `change`, which changes the second word and says whether waiters of it are to be
-    /// woken; then wakes up to so many of the first word, and of the second. Returns how many. It
-    /// does nothing if `change` fails.
+    /// woken; then wakes up to so many of the first word, and of the second. It does nothing if
+    /// `change` fails.
     #[cfg_attr(
         not(all(feature = "intercept", target_arch = "x86_64")),
         allow(dead_code, reason = "for its calls")
@@ -330,21 +354,24 @@ impl<const BUCKETS: usize> Table<BUCKETS> {
         (second, most_there): (usize, usize),
         change: impl FnOnce() -> Result<bool, E>,
         served: &mut ClaimedList,
-    ) -> Result<usize, E> {
+    ) -> Result<Operated, E> {
         let (here, there) = self.lock_both(first, second);
         let both = change()?;
         let mut waker = Waker::new(served);
         waker.wake_at(&here, first, most, ALL);
         waker.put_back(&here);
-        let woken = waker.count;
-        if !both {
-            return Ok(woken);
+        let mut done = Operated {
+            here: waker.count,
+            there: None,
+        };
+        if both {
+            let there = there.as_deref().unwrap_or(&here);
+            let mut waker = Waker::new(served);
+            waker.wake_at(there, second, most_there, ALL);
+            waker.put_back(there);
+            done.there = Some(waker.count);
         }
-        let there = there.as_deref().unwrap_or(&here);
-        let mut waker = Waker::new(served);
-        waker.wake_at(there, second, most_there, ALL);
-        waker.put_back(there);
-        Ok(woken + waker.count)
+        Ok(done)
     }
 
     /// The lock of the first, and that of the second if it is another one (F4).

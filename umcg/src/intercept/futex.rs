@@ -41,10 +41,7 @@ pub(super) fn begin(guest: &'static Guest, call: &mut Call, which: User) -> Stag
     if !is_waitv && !waits(call.arguments[1]) {
         guest.counts.count(CountKind::Wake);
         // SAFETY: the arguments of a system call.
-        let outcome = unsafe { kernel::futex(&call.arguments) };
-        if let Outcome::Done(woken @ 0..) = outcome {
-            outsider::wake_too(&call.arguments, woken as usize);
-        }
+        let outcome = unsafe { kernel::futex_with(&call.arguments, outsider::wake) };
         if matches!(outcome, Outcome::Done(1..)) && guest.count_wake() {
             give_way(guest, call);
         }

@@ -8,7 +8,7 @@ use super::memory;
 use super::words::wake_in_kernel;
 use std::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
 use std::sync::atomic::{AtomicU32, Ordering::*};
-use umcg_core::call;
+use umcg_core::reach::can_write;
 
 /// The most locks that are looked at.
 const MOST: usize = 2048;
@@ -103,14 +103,4 @@ fn mark(word: usize, entry: usize, tid: u32, is_pending: bool) -> bool {
         }
     }
     true
-}
-
-/// Whether the word can be written: the kernel adds 0 to it.
-fn can_write(word: usize) -> bool {
-    const FAULT: isize = -(libc::EFAULT as isize);
-    const ADD_NOTHING: usize = (libc::FUTEX_OP_ADD as usize) << 28;
-    let operation = libc::FUTEX_WAKE_OP as usize | libc::FUTEX_PRIVATE_FLAG as usize;
-    // SAFETY: the word is changed by nothing.
-    let result = unsafe { call(libc::SYS_futex, [word, operation, 0, 0, word, ADD_NOTHING]) };
-    result != FAULT
 }

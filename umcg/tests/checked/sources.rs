@@ -108,6 +108,8 @@ pub(crate) mod tube {
 #[path = "../../src/futex"]
 pub(crate) mod futex {
     pub(crate) mod kernel {
+        #[cfg(shuttle)]
+        pub(crate) mod beside;
         pub(crate) mod single;
         pub(crate) mod vector;
 
@@ -170,7 +172,7 @@ pub(crate) mod futex {
         static TABLE: table::Table<2> = table::Table::new();
     }
 
-    fn table() -> &'static table::Table<2> {
+    pub(crate) fn table() -> &'static table::Table<2> {
         &TABLE
     }
 

@@ -23,14 +23,22 @@ pub mod reach {
     }
 }
 
-/// System calls: FUTEX_WAKE, and no other one.
+/// System calls: wake-ups of words, and yields.
 ///
 /// # Safety
 /// None.
 pub unsafe fn call(number: libc::c_long, arguments: [usize; 6]) -> isize {
-    let [word, operation, count, ..] = arguments;
+    if number == libc::SYS_sched_yield {
+        shuttle::thread::yield_now();
+        return 0;
+    }
     assert_eq!(number, libc::SYS_futex);
-    assert_eq!(operation as i32, libc::FUTEX_WAKE);
-    kernel::wake(with_exposed_provenance(word), count as u32);
-    0
+    let [word, operation, count, _, _, bits] = arguments;
+    let bits = match operation as i32 & !libc::FUTEX_PRIVATE_FLAG {
+        libc::FUTEX_WAKE => u32::MAX,
+        libc::FUTEX_WAKE_BITSET => bits as u32,
+        other => unreachable!("operation {other}"),
+    };
+    // As the kernel, which takes 0 for 1.
+    kernel::wake_for(with_exposed_provenance(word), (count as u32).max(1), bits) as isize
 }

@@ -8,6 +8,7 @@ use crate::rt::wait::cut;
 mod checked;
 use crate::sources::futex::kernel::single::{self, ALL, Compared, WakeOp, WordEnd};
 use crate::sources::futex::kernel::vector;
+use crate::sources::futex::table::Operated;
 use checked::{As, KINDS, at, wait_for_two, words};
 use shuttle::sync::atomic::Ordering::SeqCst;
 
@@ -117,7 +118,10 @@ fn operated(kind: As) {
     // Add 1; then, if it was greater than 0.
     let op = WakeOp::decode(1 << 28 | 4 << 24 | 1 << 12);
     let operators = [(), ()].map(|()| {
-        let operate = move || single::wake_op((at(first), 1), (at(second), 0), op).unwrap();
+        let operate = move || {
+            let done = single::wake_op((at(first), 1), (at(second), 0), op);
+            done.unwrap().woken()
+        };
         party(true, operate).1
     });
     let clock = clock();
@@ -165,7 +169,11 @@ fn an_operation_compares() {
             waiter.1.join().unwrap(),
             WordEnd::Changed | WordEnd::TimedOut
         ));
-        assert_eq!(operator.1.join().unwrap(), Ok(0));
+        let nobody = Operated {
+            here: 0,
+            there: None,
+        };
+        assert_eq!(operator.1.join().unwrap(), Ok(nobody));
         clock.join().unwrap();
     }
     check(|| scenario(true));

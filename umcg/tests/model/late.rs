@@ -80,7 +80,7 @@ mod guest {
 
 /// As `umcg_core` has it.
 pub mod home {
-    use crate::kernel;
+    use crate::courier;
     use shuttle::lazy_static;
     use shuttle::sync::Mutex;
     use shuttle::sync::atomic::{AtomicU32, AtomicU64};
@@ -99,8 +99,7 @@ pub mod home {
             mask: AtomicU64::new(NOTHING),
             told: Mutex::new(NOTHING),
         });
-        /// The rouses of the courier, and how many it has seen.
-        static ref CALLS: AtomicU32 = AtomicU32::new(0);
+        /// How many rouses the courier has seen.
         static ref SEEN: AtomicU32 = AtomicU32::new(0);
     }
 
@@ -146,17 +145,11 @@ pub mod home {
         ALL[tid as usize].tell();
     }
 
-    /// As the library's.
-    pub fn rouse_courier() {
-        CALLS.fetch_add(1, SeqCst);
-        kernel::wake(&raw const *CALLS, 1);
-    }
-
     /// Nobody is called.
     pub(super) fn next_called(deadline: u64) {
-        let calls = CALLS.load(SeqCst);
-        if SEEN.swap(calls, SeqCst) == calls {
-            let _ = kernel::sleep(&CALLS, calls, deadline);
+        let roused = courier::rouses();
+        if SEEN.swap(roused, SeqCst) == roused {
+            courier::sleep(roused, deadline);
         }
     }
 }

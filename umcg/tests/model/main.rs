@@ -29,6 +29,9 @@ mod condvar;
 #[allow(missing_docs, unreachable_pub, reason = "as the library's")]
 mod core_calls;
 #[cfg(shuttle)]
+#[allow(unreachable_pub, reason = "as the library's")]
+mod courier;
+#[cfg(shuttle)]
 #[path = "../../src/error"]
 mod error {
     pub(crate) mod texts;
@@ -128,6 +131,9 @@ mod nt {
 #[path = "nt.rs"]
 mod nt_objects;
 #[cfg(shuttle)]
+#[allow(missing_docs, reason = "as the library's")]
+mod outsiders;
+#[cfg(shuttle)]
 mod park;
 #[cfg(shuttle)]
 #[path = "../checked/parties.rs"]
@@ -185,7 +191,11 @@ extern crate self as rustix;
 #[cfg(shuttle)]
 extern crate self as umcg_core;
 #[cfg(shuttle)]
+extern crate self as umcg_intercept;
+#[cfg(shuttle)]
 pub use core_calls::{call, context, reach};
+#[cfg(shuttle)]
+pub use outsiders::hooked::{Call, Next};
 #[cfg(shuttle)]
 use sources::{select, sync, tube};
 #[cfg(shuttle)]
@@ -212,7 +222,8 @@ pub mod raw {
     #[derive(Clone, Copy)]
     pub struct Server;
 
-    pub use crate::late::home::{Adopted, rouse_courier, tell_home};
+    pub use crate::courier::rouse_courier;
+    pub use crate::late::home::{Adopted, tell_home};
     pub(crate) use crate::rt::engine::guest::Worker;
 }
 

@@ -170,5 +170,6 @@ mod files;
 #[path = "../refusals/filter.rs"]
 mod filter;
 mod numbers;
+mod outsiders;
 mod processes;
 mod slow;

@@ -51,27 +51,13 @@ pub(super) fn long(low: u32, high: u32) -> u64 {
 /// Changes the word at an aligned address by `change`, in one atomic step, and returns the value
 /// that it had. None if it cannot be written.
 pub(super) fn update(address: usize, change: impl Fn(u32) -> u32) -> Option<u32> {
-    use rustix::io::Errno;
-    use rustix::thread::futex::{Flags, WakeOp, WakeOpCmp, wake_op};
     load(address)?;
-    // SAFETY: just read, so it is there; other threads access it by atomic operations.
-    let word = unsafe { AtomicU32::from_ptr(std::ptr::with_exposed_provenance_mut(address)) };
-    // There is no guarded access that writes half a word. The kernel adds 0, which needs a page
-    // that can be written, and makes it one. It knows no waiter of the word.
-    let tried = wake_op(
-        word,
-        Flags::PRIVATE,
-        1,
-        1,
-        word,
-        WakeOp::Add,
-        WakeOpCmp::Eq,
-        0,
-        0,
-    );
-    if tried == Err(Errno::FAULT) {
+    // There is no guarded access that changes a word in one step.
+    if !reach::can_write(address) {
         return None;
     }
+    // SAFETY: just asked, so it is there; other threads access it by atomic operations.
+    let word = unsafe { AtomicU32::from_ptr(std::ptr::with_exposed_provenance_mut(address)) };
     // Not guarded: if another thread takes the page away now, the process ends by SIGSEGV. The
     // kernel would say EFAULT. A program that takes away a word while it uses it has no right
     // result in either way, and glibc has not used this operation since 2.25. A guarded

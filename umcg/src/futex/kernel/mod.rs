@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `mod` | the calls as the kernel has them: arguments, errors, results |
 //! | `single` | the operations on one word or two |
+//! | `beside` | wake-ups that also reach flows which sleep in the kernel for such words |
 //! | `vector` | waiting for a list of words |
 //! | `newer` | the calls of Linux 6.7 |
 //! | `doze` | sleeping in the kernel, for a list of private and shared words |
@@ -41,6 +42,7 @@
 //! Rejected: asking the kernel for each error. Between its look and ours the page could be mapped,
 //! and then the kernel would wait for a word of ours.
 
+pub(crate) mod beside;
 mod doze;
 mod memory;
 mod newer;
@@ -112,6 +114,20 @@ const WAKE_BITSET: u32 = 10;
 /// The arguments are those of a system call: the kernel might write at their addresses, too, and
 /// here the library does.
 pub unsafe fn futex(arguments: &[usize; 6]) -> Outcome {
+    // SAFETY: passed on.
+    unsafe { futex_with(arguments, beside::nobody) }
+}
+
+/// The same, where others sleep in the kernel for private words: `others` wakes those
+/// ([`beside`]).
+///
+/// # Safety
+/// As [`futex`].
+#[inline]
+pub(crate) unsafe fn futex_with(
+    arguments: &[usize; 6],
+    others: impl Fn(usize, usize, u32) -> usize,
+) -> Outcome {
     let (operation, pointer) = (arguments[1] as u32, arguments[3]);
     let (flags, command) = (
         operation & (PRIVATE | CLOCK_REALTIME),
@@ -140,7 +156,7 @@ pub unsafe fn futex(arguments: &[usize; 6]) -> Outcome {
     if is_wait {
         wait(arguments, until)
     } else {
-        wake_or_move(command, arguments)
+        wake_or_move(command, arguments, others)
     }
 }
 
@@ -250,13 +266,18 @@ fn ended(end: WordEnd, until: FutexTimeout, restarts: bool) -> Outcome {
 }
 
 /// The operations that do not wait.
-fn wake_or_move(command: u32, arguments: &[usize; 6]) -> Outcome {
-    let [from, _, count, others, to, last] = *arguments;
-    let (count, others, last) = (count as i32, others as i32, last as u32);
+fn wake_or_move(
+    command: u32,
+    arguments: &[usize; 6],
+    others: impl Fn(usize, usize, u32) -> usize,
+) -> Outcome {
+    let [from, _, count, second_count, to, last] = *arguments;
+    let (count, second_count, last) = (count as i32, second_count as i32, last as u32);
     if matches!(command, WAKE | WAKE_BITSET) {
-        return wake(from, count, bits_of(command == WAKE_BITSET, arguments));
+        let bits = bits_of(command == WAKE_BITSET, arguments);
+        return wake(from, count, bits, others);
     }
-    if command != WAKE_OP && (count < 0 || others < 0) {
+    if command != WAKE_OP && (count < 0 || second_count < 0) {
         return failed(Errno::INVAL);
     }
     for address in [from, to] {
@@ -267,14 +288,15 @@ fn wake_or_move(command: u32, arguments: &[usize; 6]) -> Outcome {
         }
     }
     if command == WAKE_OP {
-        return match single::wake_op((from, count), (to, others), WakeOp::decode(last)) {
+        let op = WakeOp::decode(last);
+        return match beside::wake_op((from, count), (to, second_count), op, others) {
             Ok(woken) => Outcome::Done(woken as isize),
             Err(error) => failed(error.into()),
         };
     }
     let expected = (command == CMP_REQUEUE).then_some(last);
-    let counts = (count as usize, others as usize);
-    moved(single::requeue((from, expected), to, counts))
+    let counts = (count as usize, second_count as usize);
+    moved(beside::requeue((from, expected), to, counts, others))
 }
 
 fn moved(done: Compared) -> Outcome {
@@ -285,11 +307,17 @@ fn moved(done: Compared) -> Outcome {
     }
 }
 
-fn wake(address: usize, count: i32, bits: u32) -> Outcome {
+#[inline]
+fn wake(
+    address: usize,
+    count: i32,
+    bits: u32,
+    others: impl Fn(usize, usize, u32) -> usize,
+) -> Outcome {
     if let Err(error) = check(address, bits) {
         return failed(error);
     }
-    match single::wake(address, count, bits) {
+    match beside::wake(address, count, bits, others) {
         // Whether the kernel takes it for an address depends on its version and the processor.
         0 if !memory::may_be_there(address) => Outcome::Kernel,
         woken => Outcome::Done(woken as isize),

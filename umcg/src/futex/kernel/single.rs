@@ -1,7 +1,7 @@
 //! The operations of futex(2) on one word or two, by their addresses.
 
 use super::super::table;
-use super::super::table::{Requeued, Stand};
+use super::super::table::{Operated, Requeued, Stand};
 use super::memory;
 use crate::rt::engine::server::ServerState;
 use crate::rt::time::now;
@@ -146,7 +146,7 @@ pub(crate) fn wake_op(
     (first, count): (usize, i32),
     (second, count_there): (usize, i32),
     op: WakeOp,
-) -> Result<usize, OpError> {
+) -> Result<Operated, OpError> {
     if op.kind > WakeOp::XOR {
         return Err(OpError::Unknown);
     }
@@ -163,7 +163,8 @@ pub(crate) fn wake_op(
     wait::undisturbed(|served| table().wake_with(here, there, change, served))
 }
 
-fn at_least_one(count: i32) -> usize {
+/// As many as the kernel wakes for this count.
+pub(super) fn at_least_one(count: i32) -> usize {
     count.max(1) as usize
 }
 

@@ -191,12 +191,8 @@ fn wake(call: &mut Call) -> Next {
     let arguments = &call.arguments;
     let wake = || {
         // SAFETY: the arguments of a system call.
-        match unsafe { kernel::futex(arguments) } {
-            Outcome::Done(woken @ 0..) => {
-                let others = outsider::wake_too(arguments, woken as usize);
-                Some(woken + others as isize)
-            }
-            Outcome::Done(error) => Some(error),
+        match unsafe { kernel::futex_with(arguments, outsider::wake) } {
+            Outcome::Done(result) => Some(result),
             _ => None,
         }
     };
