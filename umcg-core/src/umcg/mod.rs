@@ -11,6 +11,7 @@
 //! | `requeue` | signals that are sent again |
 //! | `guest` | the part of this crate in the state of a thread whose system calls are intercepted |
 //! | `reach` | the program's memory, as such a thread reaches it |
+//! | `asked` | the same where the kernel does not copy |
 //! | `light` | workers that are uths, with storage of their own or without |
 //! | `blocking` | the scope in which a worker may block; `helper`, the threads that light workers block on |
 //! | `role` | the caller's role |
@@ -56,6 +57,7 @@
 pub(crate) mod adopt;
 pub(crate) mod adopted;
 pub(crate) mod adoption;
+mod asked;
 mod awake;
 pub(crate) mod blocking;
 pub(crate) mod carry;

@@ -2,7 +2,8 @@
 //!
 //! A guarded access needs the handler of its fault. If the kernel thread blocks SIGSEGV or SIGBUS,
 //! such a fault ends the process. Servers never block the two. At home a guest has the program's
-//! own mask, or is closed: there [`must_not_fault`] says whether the kernel has to copy.
+//! own mask, or is closed: there [`must_not_fault`] says that the kernel has to copy. If it refuses
+//! that, it is [`asked`] first.
 //!
 //! The program's mask is noted where it changes ([`GuestHead::note_mask`]), as asking the kernel
 //! costs more than the access. The note may say that the two are blocked when they are not. It
@@ -12,22 +13,20 @@
 //! it would be delivered. A program that blocks it and faults itself would get its handler in place
 //! of its end.
 //!
-//! The test is `faults_blocked` among the programs of `cli/tests/run`.
+//! The tests are `faults_blocked` and `no_copies` among the programs of `cli/tests/run`.
 
 use super::guest::{GuestHead, head};
-use super::{adopted, worker_of_storage};
+use super::{adopted, asked, worker_of_storage};
 use crate::base::call::call;
 use crate::os::guarded;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 
-/// EFAULT, as the kernel returns it.
-const FAULT: isize = -(libc::EFAULT as isize);
+pub use super::asked::can_write;
 
 /// Whether the caller is a guest whose kernel thread may block signals of faults: a guarded access
-/// to a bad address would end the process. The kernel can copy in place of that.
+/// to a bad address would end the process. [`copy`] does not.
 #[inline]
 pub fn must_not_fault() -> bool {
-    head().is_some_and(is_shut) && kernel_copies()
+    head().is_some_and(is_shut)
 }
 
 fn is_shut(head: &GuestHead) -> bool {
@@ -64,9 +63,23 @@ pub unsafe fn store_word(to: usize, value: u32) -> bool {
     is_aligned && copy(libc::SYS_process_vm_writev, own, to, size_of::<u32>())
 }
 
-/// Copies by the kernel, which may refuse that: between `own`, which is the library's, and an
-/// address of the program's.
+/// Copies between `own`, which is the library's, and an address of the program's: by the kernel,
+/// or by accesses where the kernel refuses that. False if not all of it could be copied.
+///
+/// `process_vm_writev` is for bytes that are the caller's to write, or that cannot be written.
 pub fn copy(number: libc::c_long, own: usize, program: usize, bytes: usize) -> bool {
+    /// Part of the memory is not there.
+    const FAULT: isize = -(libc::EFAULT as isize);
+    match copied(number, own, program, bytes) {
+        FAULT => false,
+        count @ 0.. => count == bytes as isize,
+        _ if number == libc::SYS_process_vm_readv => asked::read(own, program, bytes),
+        // SAFETY: as above.
+        _ => unsafe { asked::write(own, program, bytes) },
+    }
+}
+
+fn copied(number: libc::c_long, own: usize, program: usize, bytes: usize) -> isize {
     let (own, program) = ([own, bytes], [program, bytes]);
     // The process's id names its first thread, which may have ended: then it has no memory.
     // SAFETY: no arguments.
@@ -76,36 +89,5 @@ pub fn copy(number: libc::c_long, own: usize, program: usize, bytes: usize) -> b
         program.as_ptr().expose_provenance(),
     );
     // SAFETY: the library's side is the caller's; the kernel checks the other.
-    unsafe { call(number, [thread, own, 1, program, 1, 0]) == bytes as isize }
-}
-
-/// Whether the aligned word at `address` can be written: the kernel adds 0 to it, which needs a
-/// page that can be written, and makes it one.
-///
-/// If the word has one value, which hardly any word ever has, that wakes a flow that sleeps in the
-/// kernel for it. The flow looks at its word, and sleeps again.
-pub fn can_write(address: usize) -> bool {
-    /// Nobody waits for it.
-    static NONE: AtomicU32 = AtomicU32::new(0);
-    const OPERATION: libc::c_int = libc::FUTEX_WAKE_OP | libc::FUTEX_PRIVATE_FLAG;
-    /// Adds 0; then, if it was -2048.
-    const ADD_NOTHING: usize = (libc::FUTEX_OP_ADD as usize) << 28 | 0x800;
-    let own = NONE.as_ptr().expose_provenance();
-    let arguments = [own, OPERATION as usize, 1, 1, address, ADD_NOTHING];
-    // SAFETY: no word is changed.
-    unsafe { call(libc::SYS_futex, arguments) != FAULT }
-}
-
-/// Whether the kernel lets the process copy: a filter of system calls may forbid it.
-fn kernel_copies() -> bool {
-    /// 0 not asked yet, 1 yes, 2 no.
-    static ANSWER: AtomicU8 = AtomicU8::new(0);
-    if ANSWER.load(Relaxed) == 0 {
-        let (from, mut to) = (1u32, 0u32);
-        let from = (&raw const from).expose_provenance();
-        let own = (&raw mut to).expose_provenance();
-        let is_allowed = copy(libc::SYS_process_vm_readv, own, from, size_of::<u32>());
-        ANSWER.store(if is_allowed { 1 } else { 2 }, Relaxed);
-    }
-    ANSWER.load(Relaxed) == 1
+    unsafe { call(number, [thread, own, 1, program, 1, 0]) }
 }

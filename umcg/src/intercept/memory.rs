@@ -51,7 +51,7 @@ pub(super) fn read<T: KernelData>(from: usize) -> Option<T> {
     Some(unsafe { value.assume_init() })
 }
 
-/// Reads words of any thread's memory, which may be gone. By the kernel: the caller may be a thread
+/// Reads words of any thread's memory, which may be gone. By [`copy`]: the caller may be a thread
 /// that must not fault. False if not all of them could be read.
 pub(super) fn fetch(from: usize, to: &mut [usize]) -> bool {
     let own = to.as_mut_ptr().expose_provenance();
