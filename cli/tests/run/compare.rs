@@ -2,6 +2,7 @@
 
 use crate::process::{self, Outcome};
 use crate::program::{End, Program};
+use crate::refuse::Refusal;
 use crate::settings::Settings;
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -10,10 +11,14 @@ use std::path::Path;
 /// A program that cannot do its checks here ends with this status.
 const SKIPPED: End = End::Status(77);
 
-/// A way to run a program: the words before its command.
+/// A way to run a program.
+#[derive(Clone)]
 pub(crate) struct Way {
     title: String,
+    /// The words before its command.
     prefix: Vec<OsString>,
+    /// The system calls that it has to do without.
+    refused: Option<Refusal>,
 }
 
 impl Way {
@@ -21,6 +26,7 @@ impl Way {
         Self {
             title: "native".to_owned(),
             prefix: Vec::new(),
+            refused: None,
         }
     }
 
@@ -36,6 +42,7 @@ impl Way {
                 .chain(["--"])
                 .map(OsString::from)
                 .collect(),
+            refused: None,
         }
     }
 
@@ -44,7 +51,15 @@ impl Way {
         Self {
             title: format!("planted {fault}"),
             prefix: vec!["env".into(), format!("UMCG_PLANTED={fault}").into()],
+            refused: None,
         }
+    }
+
+    /// The same, without these system calls.
+    pub(crate) fn without(mut self, refused: &Refusal) -> Self {
+        self.title = format!("{}, without {}", self.title, refused.title);
+        self.refused = Some(refused.clone());
+        self
     }
 
     /// The words that start the program in this way.
@@ -57,14 +72,24 @@ impl Way {
     }
 }
 
-/// Runs the program in each way, as many rounds as the settings say. Returns a line with the times,
-/// or a description of the first failure in each way. A native failure ends it.
+/// What came of a program that has not failed, in a line.
+#[derive(Debug)]
+pub(crate) enum Compared {
+    /// It does the same in each way; with the times.
+    Same(String),
+    /// Why there was nothing to compare.
+    Skipped(String),
+}
+
+/// Runs the program in each way, as many rounds as the settings say. Returns a description of the
+/// first failure in each way, if there is one. A native failure ends it; it is a reason to skip the
+/// program if system calls are refused.
 pub(crate) fn program(
     program: &Program,
     ways: &[Way],
     folder: &Path,
     settings: &Settings,
-) -> Result<String, String> {
+) -> Result<Compared, String> {
     let mut line = format!("{}:", program.name);
     let mut failures = String::new();
     let mut first: Option<Outcome> = None;
@@ -73,13 +98,21 @@ pub(crate) fn program(
         let mut longest = 0.0_f64;
         for round in 0..settings.rounds {
             let command = way.command(program);
-            let outcome = process::run(&command, &program.environment, &files, settings.limit);
+            let refused = way.refused.as_ref();
+            let environment = &program.environment;
+            let outcome = process::run(&command, environment, refused, &files, settings.limit);
             if number == 0 && outcome.end == Ok(SKIPPED) {
                 let reason = String::from_utf8_lossy(&outcome.output).into_owned();
-                return Ok(format!("SKIPPED: {}: {}", program.name, reason.trim()));
+                let line = format!("{}: {}", program.name, reason.trim());
+                return Ok(Compared::Skipped(line));
             }
             longest = longest.max(outcome.took.as_secs_f64());
             if let Err(reason) = judge(program, first.as_ref(), &outcome, settings) {
+                if number == 0 && way.refused.is_some() {
+                    let reason = reason.lines().next().unwrap_or_default();
+                    let line = format!("{}, {}: {reason}", program.name, way.title);
+                    return Ok(Compared::Skipped(line));
+                }
                 let way = &way.title;
                 failures += &describe(program, way, round, &command, &reason, &outcome);
                 break;
@@ -93,7 +126,7 @@ pub(crate) fn program(
     }
     line.pop();
     if failures.is_empty() {
-        Ok(line)
+        Ok(Compared::Same(line))
     } else {
         Err(failures)
     }

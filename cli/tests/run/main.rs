@@ -14,6 +14,7 @@
 //! | `UMCG_RUN_OPTIONS` | more options for `umcg run`, separated by spaces |
 //! | `UMCG_RUN_JOBS` | how many programs run at a time; the number of CPUs where not given |
 //! | `UMCG_RUN_LIMIT` | seconds that a run may take; 20 where not given |
+//! | `UMCG_RUN_REFUSED` | `all`, `each`, or names: the programs run without optional system calls (`refuse.rs`) |
 //! | `UMCG_RUN_NATIVE` | run each program natively only: shows that the programs are sound |
 //! | `UMCG_RUN_GDB` | the state of a hung process has its backtraces, from gdb |
 //!
@@ -21,7 +22,8 @@
 //!
 //! Invariants:
 //!
-//! - A program that is not right natively is a failure of its own, never a reason to skip.
+//! - A program that is not right natively is a failure of its own, never a reason to skip; but for
+//!   one that needs a system call which is refused to it.
 //! - Nothing of a run is alive after it: a process that is left behind is a failure.
 //!
 //! Rejected: output through pipes. A process that is left behind would hold them open, and reading
@@ -29,17 +31,17 @@
 
 mod compare;
 mod compile;
+mod corpus;
 mod group;
 mod process;
 mod program;
+mod refuse;
 mod seeing;
 mod settings;
 
-use compare::Way;
+use compare::{Compared, Way};
 use settings::Settings;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Where sources are.
@@ -76,31 +78,12 @@ fn programs_run_as_they_do_natively() {
     for reason in skipped {
         println!("SKIPPED: {reason}");
     }
-    let next = AtomicUsize::new(0);
-    let failures = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..settings.jobs {
-            scope.spawn(|| {
-                while let Some(program) = programs.get(next.fetch_add(1, Relaxed)) {
-                    let native_only = !program.known.is_empty();
-                    if native_only {
-                        println!("KNOWN: {}: {}", program.name, program.known);
-                    }
-                    let ways = if native_only { &ways[..1] } else { &ways };
-                    match compare::program(program, ways, &folder, &settings) {
-                        Ok(line) => println!("{line}"),
-                        Err(failure) => {
-                            println!("{failure}");
-                            failures.lock().unwrap().push(program.name.clone());
-                        }
-                    }
-                }
-            });
-        }
-    });
-    let failures = failures.into_inner().unwrap();
-    println!("{} programs, {} failed", programs.len(), failures.len());
-    assert!(failures.is_empty(), "failed: {}", failures.join(", "));
+    let passes = corpus::passes(ways);
+    let failures: Vec<String> = passes
+        .iter()
+        .flat_map(|pass| pass.run(&programs, &folder, &settings))
+        .collect();
+    assert!(failures.is_empty(), "failed: {}", failures.join("; "));
 }
 
 /// Otherwise all comparisons would be of native runs.
@@ -126,6 +109,7 @@ fn threads_are_switched_in_user_mode() {
             let outcome = process::run(
                 &way.command(probe),
                 &[],
+                None,
                 &folder.join("probe"),
                 settings.limit,
             );
@@ -181,4 +165,40 @@ fn planted_faults_are_noticed() {
     let failure = compare::program(planted, &both, &folder, &settings)
         .expect_err("a program that fails in the same way each time");
     assert!(failure.contains("ended with status 9"), "{failure}");
+}
+
+/// A filter that refuses nothing would find nothing.
+#[test]
+fn refused_calls_are_refused() {
+    let settings = Settings::from_environment();
+    let folder = scratch("refused");
+    let programs = program::all(&sources("planted"), |_| true);
+    let (programs, skipped) = compile::all(programs, &folder, 1);
+    let [planted] = programs.as_slice() else {
+        println!("SKIPPED: {}", skipped.join(", "));
+        return;
+    };
+    let way = |fault: &str, word: &str| {
+        let refusals = refuse::named(word);
+        assert_eq!(refusals.len(), 1, "{word}");
+        Way::planted(fault).without(&refusals[0])
+    };
+    if let Err(error) = refuse::named("all")[0].is_possible() {
+        println!("SKIPPED: no filter can be installed: {error}");
+        return;
+    }
+    let run = |ways: &[Way]| compare::program(planted, ways, &folder, &settings);
+    let [missing, forbidden] =
+        ["membarrier:ENOSYS", "membarrier:EPERM"].map(|word| way("asks", word));
+    let differs = run(&[missing.clone(), forbidden]).expect_err("another error");
+    for line in ["natively: membarrier: 38", "here:     membarrier: 1"] {
+        assert!(differs.contains(line), "{differs}");
+    }
+    let same = run(&[missing, way("asks", "all")]);
+    assert!(matches!(&same, Ok(Compared::Same(_))), "{same:?}");
+    let fails = run(&[way("exits", "all")]);
+    assert!(
+        matches!(&fails, Ok(Compared::Skipped(line)) if line.contains("status 9")),
+        "{fails:?}"
+    );
 }

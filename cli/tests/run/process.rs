@@ -2,6 +2,7 @@
 
 use crate::group;
 use crate::program::End;
+use crate::refuse::Refusal;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -23,17 +24,23 @@ pub(crate) struct Outcome {
 /// How long processes of an ended run may take to end.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Runs a command with these variables. Output goes to files whose names begin with `files`.
+/// Runs a command with these variables, and without the calls that are refused. Output goes to
+/// files whose names begin with `files`.
 pub(crate) fn run(
     command: &[OsString],
     environment: &[(String, String)],
+    refused: Option<&Refusal>,
     files: &Path,
     limit: Duration,
 ) -> Outcome {
     let output = files.with_extension("out");
     let errors = files.with_extension("err");
     let began = Instant::now();
-    let mut child = Command::new(&command[0])
+    let mut words = Command::new(&command[0]);
+    if let Some(refused) = refused {
+        refused.hold_for(&mut words);
+    }
+    let mut child = words
         .args(&command[1..])
         .envs(environment.iter().map(|(name, value)| (name, value)))
         .env("UMCG_RUN_LIBRARIES", files.parent().unwrap())

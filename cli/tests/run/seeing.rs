@@ -261,7 +261,7 @@ fn run_traced(program: &Path, servers: &str, trace: &Path, words: &[&str]) -> Ou
     command.extend([trace.into(), "--".into(), program.into()]);
     command.extend(words.iter().map(OsString::from));
     let files = scratch("seeing").join("traced");
-    process::run(&command, &[], &files, Duration::from_secs(20))
+    process::run(&command, &[], None, &files, Duration::from_secs(20))
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn number<T: std::str::FromStr>(name: &str, otherwise: T) -> T {
     }
 }
 
-fn list(name: &str, otherwise: &str, separator: char) -> Vec<String> {
+pub(crate) fn list(name: &str, otherwise: &str, separator: char) -> Vec<String> {
     let text = env::var(name).unwrap_or_else(|_| otherwise.to_owned());
     text.split(separator)
         .filter(|part| !part.is_empty())

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Faults for the runner to notice, chosen by UMCG_PLANTED. Without it the program is sound. */
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static volatile int spins;
@@ -45,6 +47,8 @@ int main(void)
         signal(SIGSEGV, SIG_DFL);
         raise(SIGSEGV);
     }
+    if (!strcmp(fault, "asks"))
+        printf("membarrier: %d\n", syscall(SYS_membarrier, 0, 0, 0) < 0 ? errno : 0);
     spins = !strcmp(fault, "spins");
     if (spins || !strcmp(fault, "hangs"))
         hang();
