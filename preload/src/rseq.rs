@@ -2,7 +2,8 @@
 
 /// Whether the calling thread has registered such an area. Code that uses it would take a server's
 /// processor for that of the home. The kernel does not tell of such an area, but refuses a second
-/// one.
+/// one by EINVAL. Any other error is a filter's, or says that the kernel has no such areas: the
+/// kernel's EPERM and EBUSY are for the same area once more.
 pub(crate) fn is_foreign() -> bool {
     const SIZE: usize = 32;
     const SIGNATURE: u32 = 0x5305_3053;
@@ -23,5 +24,5 @@ pub(crate) fn is_foreign() -> bool {
         rseq(UNREGISTER);
         return false;
     }
-    std::io::Error::last_os_error().raw_os_error() != Some(libc::ENOSYS)
+    std::io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL)
 }
