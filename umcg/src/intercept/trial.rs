@@ -117,14 +117,17 @@ fn is_answer(error: isize) -> bool {
 }
 
 /// Whether it is a file of a disk. A try then ends where its data is not in memory, and a read does
-/// not. Asks no daemon of a file system, which might let the server wait.
+/// not. Asks no daemon of a file system, which might let the server wait; but where statx(2) is
+/// missing or refused.
 pub(super) fn is_on_disk(fd: usize) -> bool {
-    use rustix::fs::{AtFlags, FileType, StatxFlags, statx};
+    use rustix::fs::{AtFlags, FileType, StatxFlags, fstat, statx};
     // SAFETY: a read had data, so it is open; if it has been closed since, the kernel says so.
     let fd = unsafe { BorrowedFd::borrow_raw(fd as i32) };
     let from_memory = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let kind = statx(fd, c"", from_memory, StatxFlags::TYPE)
-        .map(|known| FileType::from_raw_mode(known.stx_mode.into()));
+        .map(|known| known.stx_mode.into())
+        .or_else(|_| fstat(fd).map(|known| known.st_mode))
+        .map(FileType::from_raw_mode);
     matches!(kind, Ok(FileType::RegularFile | FileType::BlockDevice))
 }
 
