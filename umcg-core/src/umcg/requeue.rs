@@ -59,7 +59,8 @@ pub(super) fn to_process(number: c_int, information: *const libc::siginfo_t) {
 /// Sends to the process what a home has taken off the process's queue for its own thread, which is
 /// about to end and has not let it through.
 pub(crate) fn give_back() {
-    let mut signals = 0u64;
+    // Where the call is refused each may be pending, and is asked for.
+    let mut signals = u64::MAX;
     let place = (&raw mut signals).expose_provenance();
     // SAFETY: room for a set of signals.
     unsafe {
