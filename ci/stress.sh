@@ -127,6 +127,7 @@ UMCG_MEMORY_WORKERS=1000000 timeout 600 cargo test --quiet --release --package u
 
 say "unmodified programs under umcg run"
 ci/run.sh 100
+UMCG_RUN_REFUSED=each ci/run.sh 3
 
 say "the C library's tests of threads, and the Open POSIX Test Suite"
 ci/posix.sh
