@@ -2,21 +2,25 @@
 //! So one test has each such lock.
 
 use shuttle::thread::yield_now;
-use std::ops::Deref;
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 /// As the library's.
 pub struct Lock<T> {
     is_held: AtomicBool,
-    value: T,
+    value: UnsafeCell<T>,
 }
+
+// SAFETY: as for the library's lock.
+unsafe impl<T: Send> Sync for Lock<T> {}
 
 impl<T> Lock<T> {
     /// A free lock.
     pub const fn new(value: T) -> Lock<T> {
         Lock {
             is_held: AtomicBool::new(false),
-            value,
+            value: UnsafeCell::new(value),
         }
     }
 
@@ -38,7 +42,15 @@ impl<T> Deref for Guard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        &self.0.value
+        // SAFETY: the guard proves that this thread holds the lock.
+        unsafe { &*self.0.value.get() }
+    }
+}
+
+impl<T> DerefMut for Guard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above.
+        unsafe { &mut *self.0.value.get() }
     }
 }
 

@@ -18,7 +18,9 @@
 //! the home thread, and new kernels add more; see `attributes.rs`.
 
 use super::guest::{self, Guest};
+use super::home::HomeRight;
 use super::notes::Notes;
+use super::pool::{Idle, Pool};
 use super::stats::CountKind;
 use super::{memory, robust, signal, words};
 use crate::futex::kernel::single;
@@ -28,88 +30,16 @@ use crate::rt::task::Task;
 use crate::rt::task::runnable::Runnable;
 use crate::rt::time as clock;
 use std::ptr::{from_ref, null_mut, with_exposed_provenance, with_exposed_provenance_mut};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicPtr, Ordering::*};
 use umcg_core::context::local;
-use umcg_core::context::lock::Lock;
 use umcg_core::context::way::nap;
 use umcg_core::{call as make_call, raw};
 use umcg_intercept::{Call, begin_child, clear_extended, clear_x87};
 
-/// The most idle homes.
-const MOST: usize = 64;
-/// How long an idle home is kept, in nanoseconds.
-const LONGEST: u64 = 5_000_000_000;
-
-/// A home without a guest.
-#[derive(Clone, Copy)]
-struct Idle {
-    task: &'static Task,
-    storage: usize,
-    told: usize,
-    name: [u64; 2],
-    since: u64,
-}
-
-struct Pool {
-    homes: [Option<Idle>; MOST],
-    count: usize,
-}
-
-/// The longest idle home comes first. A bare lock: steps take it.
-static POOL: Lock<Pool> = Lock::new(Pool {
-    homes: [None; MOST],
-    count: 0,
-});
-/// How many there are. Changed under the lock.
-static COUNT: AtomicUsize = AtomicUsize::new(0);
-/// No home is reused any more.
-static IS_CLOSED: AtomicBool = AtomicBool::new(false);
+/// The homes without a guest.
+static POOL: Pool = Pool::new();
 /// Guests that have ended at home, for the courier; null for a free place.
 static ENDED: [AtomicPtr<Task>; 64] = [const { AtomicPtr::new(null_mut()) }; 64];
-
-impl Pool {
-    fn remove(&mut self, index: usize) -> Option<Idle> {
-        let home = self.homes[index].take();
-        self.homes[index..self.count].rotate_left(1);
-        self.count -= 1;
-        COUNT.store(self.count, Relaxed);
-        home
-    }
-
-    /// False if there is no room.
-    fn put(&mut self, home: Idle) -> bool {
-        if self.count == MOST || IS_CLOSED.load(Relaxed) {
-            return false;
-        }
-        self.homes[self.count] = Some(home);
-        self.count += 1;
-        COUNT.store(self.count, Relaxed);
-        true
-    }
-
-    /// The best home with this name: the one that has had this storage, or the last one.
-    fn take(&mut self, name: [u64; 2], storage: usize) -> Option<Idle> {
-        let mut best = None;
-        for (index, home) in self.homes[..self.count].iter().enumerate().rev() {
-            let Some(home) = home.filter(|home| home.name == name) else {
-                continue;
-            };
-            if home.storage == storage {
-                best = Some(index);
-                break;
-            }
-            best = best.or(Some(index));
-        }
-        self.remove(best?)
-    }
-
-    fn take_aged(&mut self, now: u64) -> Option<Idle> {
-        let first = self.homes[0]?;
-        (now.saturating_sub(first.since) > LONGEST)
-            .then(|| self.remove(0))
-            .flatten()
-    }
-}
 
 /// The name at this address.
 pub(super) fn read_name(at: usize) -> Option<[u64; 2]> {
@@ -205,19 +135,21 @@ impl Thread {
 
 /// Makes the thread that the call asks for, if there is a home for it. Returns its id.
 pub(super) fn make(guest: &'static Guest, call: &Call) -> Option<isize> {
-    if COUNT.load(Relaxed) == 0 || is_spoilt(guest) {
+    if !POOL.has_any() || is_spoilt(guest) {
         return None;
     }
     let thread = Thread::of(call)?;
-    let idle = take(guest.home.name.get(), thread.storage)?;
+    // Until the child begins.
+    let way = POOL.way();
+    let idle = way.take(guest.home.name.get(), thread.storage)?;
     // SAFETY: the call that the hook got.
     let first = unsafe { call.child(thread.stack) }.into_words();
     let Some(argument) = put_first(thread.stack, first) else {
-        put_back(idle);
+        way.put(idle);
         return None;
     };
     let Some(child) = Guest::make() else {
-        put_back(idle);
+        way.put(idle);
         return None;
     };
     child.home.begin(&guest.home, thread.storage);
@@ -227,14 +159,14 @@ pub(super) fn make(guest: &'static Guest, call: &Call) -> Option<isize> {
     child.home.is_new.store(true, Relaxed);
     child.home.told.store(idle.told, Relaxed);
     words::enter(child, thread.child_word);
-    let worker = idle.task.worker();
+    let worker = idle.home.task().worker();
     let tid = worker.home_tid();
     child.begin_away(worker, tid);
     child.enter();
     words::store(thread.parent_word, tid);
     guest.counts.count(CountKind::Thread);
     let start = raw::HomeStart {
-        id: from_ref(idle.task).addr() as u64,
+        id: from_ref(idle.home.task()).addr() as u64,
         thread_pointer: thread.storage,
         guest: child.as_word(),
         mask: signal::mask(),
@@ -243,27 +175,8 @@ pub(super) fn make(guest: &'static Guest, call: &Call) -> Option<isize> {
         argument: with_exposed_provenance_mut(argument),
     };
     // SAFETY: the pool gave the right to the worker, and the C library storage and stack.
-    unsafe { engine::begin_again(idle.task, &start) };
+    unsafe { engine::begin_again(idle.home.into_task(), &start) };
     Some(tid as isize)
-}
-
-fn take(name: [u64; 2], storage: usize) -> Option<Idle> {
-    loop {
-        let idle = POOL.lock().take(name, storage)?;
-        // SAFETY: the pool gave the right to it.
-        if unsafe { idle.task.worker().take_home() } {
-            return Some(idle);
-        }
-        retire(idle.task);
-    }
-}
-
-fn put_back(idle: Idle) {
-    // SAFETY: the right to it came with the value.
-    let is_sound = unsafe { idle.task.worker().rest() };
-    if !is_sound || !POOL.lock().put(idle) {
-        retire(idle.task);
-    }
 }
 
 /// Puts the words near the top of the stack, below the first frames of the thread.
@@ -343,8 +256,7 @@ pub(super) fn end(guest: &'static Guest, was_plain: bool) {
 pub(super) fn has_room(guest: &Guest) -> bool {
     let is_free = |place: &AtomicPtr<Task>| place.load(Relaxed).is_null();
     ENDED.iter().any(is_free)
-        && !IS_CLOSED.load(Relaxed)
-        && COUNT.load(Relaxed) < MOST
+        && POOL.has_room()
         && !guest.home.is_spoilt.load(Relaxed)
         && guest.home.storage.load(Relaxed) != 0
 }
@@ -437,8 +349,10 @@ fn finish(task: &'static Task, wake: impl FnOnce(usize)) {
     let guest: &'static Guest = unsafe { &*engine::word_of(task).cast::<Guest>() };
     let home = &guest.home;
     let now = clock::now();
+    let way = POOL.way();
     let idle = Idle {
-        task,
+        // SAFETY: passed on: the caller has the right, and the guest has ended.
+        home: unsafe { HomeRight::of(task) },
         storage: home.storage.load(Relaxed),
         told: home.told.load(Relaxed),
         name: home.name.get(),
@@ -446,47 +360,18 @@ fn finish(task: &'static Task, wake: impl FnOnce(usize)) {
     };
     engine::count_end(task);
     if home.keeps.load(Relaxed) {
-        put_back(idle);
+        way.put(idle);
     } else {
-        // SAFETY: the right to it came with the task.
-        let _ = unsafe { task.worker().rest() };
-        retire(task);
+        idle.home.rest();
+        idle.home.retire();
     }
     words::clear(guest, wake);
     words::leave(guest);
     guest.release();
-    let aged = POOL.lock().take_aged(now);
-    if let Some(aged) = aged {
-        retire(aged.task);
-    }
+    way.retire_aged(now);
 }
 
-fn retire(task: &'static Task) {
-    // SAFETY: the caller has the right to it.
-    unsafe { task.worker().retire_home() };
-    engine::give_back(task);
-}
-
-/// No home is reused from here on. Waits until the idle ones have ended.
+/// No home is reused from here on. Waits until those without a guest have ended.
 pub(super) fn close() {
-    const PAUSE: u32 = 50_000;
-    const TRIES: u32 = 2_000;
-    if IS_CLOSED.swap(true, Relaxed) {
-        return;
-    }
-    loop {
-        let mut pool = POOL.lock();
-        let Some(last) = pool.count.checked_sub(1) else {
-            break;
-        };
-        let idle = pool.remove(last);
-        drop(pool);
-        idle.inspect(|idle| retire(idle.task));
-    }
-    for _ in 0..TRIES {
-        if raw::reclaim_homes() == 0 {
-            return;
-        }
-        nap(PAUSE);
-    }
+    POOL.close();
 }

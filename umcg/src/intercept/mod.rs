@@ -16,7 +16,8 @@
 //! | `trial` | calls that may block, tried in place |
 //! | `partial` | the rest of those that were done in part |
 //! | `thread` | clone, fork, exec, exit |
-//! | `homes` | the pool of kernel threads for new threads |
+//! | `homes`, `home` | kernel threads whose guests have ended, for new threads |
+//! | `pool` | their list, and those that are on their way |
 //! | `notes` | notes about a guest's home |
 //! | `attributes` | calls that change attributes which threads inherit |
 //! | `freed` | changes of the mask without a way home |
@@ -46,6 +47,7 @@ mod dump;
 mod freed;
 mod futex;
 mod guest;
+mod home;
 mod homes;
 mod hook;
 mod layout;
@@ -57,6 +59,7 @@ mod notice;
 mod out;
 mod outsider;
 mod partial;
+mod pool;
 mod report;
 mod robust;
 mod run;

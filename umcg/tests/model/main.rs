@@ -44,6 +44,9 @@ mod futex;
 #[cfg(shuttle)]
 mod futex_calls;
 #[cfg(shuttle)]
+#[allow(unreachable_pub, reason = "as the library's")]
+mod homes;
+#[cfg(shuttle)]
 mod idle;
 #[cfg(shuttle)]
 mod joins;
@@ -223,6 +226,7 @@ pub mod raw {
     pub struct Server;
 
     pub use crate::courier::rouse_courier;
+    pub use crate::homes::home::reclaim_homes;
     pub use crate::late::home::{Adopted, tell_home};
     pub(crate) use crate::rt::engine::guest::Worker;
 }
