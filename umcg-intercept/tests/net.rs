@@ -94,8 +94,7 @@ struct Action {
     mask: u64,
 }
 
-#[test]
-fn all_kinds_of_calls() {
+fn begin() {
     traps::take();
     let config = Config {
         has_threads: false,
@@ -106,6 +105,11 @@ fn all_kinds_of_calls() {
     };
     // SAFETY: the hook keeps to the rules.
     unsafe { umcg_intercept::install(config) }.unwrap();
+}
+
+#[test]
+fn all_kinds_of_calls() {
+    begin();
     const WITH_RESTORER: usize = 0x0400_0000;
     let action = Action {
         handler: caught as *const () as usize,

@@ -269,6 +269,17 @@ fn by_libc(number: usize) -> isize {
     unsafe { libc::syscall(number as libc::c_long) as isize }
 }
 
+fn permits_are_asked_for() {
+    for word in [core::ptr::null(), &raw const PERMITS[0]] {
+        WORD.set(word);
+        assert_eq!(by_libc(PERMITTED), MAGIC, "not permitted");
+        assert_eq!(by_libc(PASSES), -1, "not hooked");
+        for number in [RETURNS, PERMITTED] {
+            assert_eq!(by_libc(number | 1 << 16), -1, "another number");
+        }
+    }
+}
+
 #[test]
 fn all_ways_preserve_all() {
     traps::take();
@@ -325,12 +336,5 @@ fn all_ways_preserve_all() {
     }
     assert_eq!(BACKWARDS.load(Relaxed), 0);
     assert_eq!(KEEP_NONE.load(Relaxed), 0);
-    for word in [core::ptr::null(), &raw const PERMITS[0]] {
-        WORD.set(word);
-        assert_eq!(by_libc(PERMITTED), MAGIC, "not permitted");
-        assert_eq!(by_libc(PASSES), -1, "not hooked");
-        for number in [RETURNS, PERMITTED] {
-            assert_eq!(by_libc(number | 1 << 16), -1, "another number");
-        }
-    }
+    permits_are_asked_for();
 }
