@@ -109,8 +109,10 @@ pub mod home {
             *self.told.lock().unwrap() = NOTHING;
         }
 
+        /// The last party that tells has the last mask, as with the library's.
         fn tell(&self) {
-            *self.told.lock().unwrap() = self.mask.load(SeqCst);
+            let mut told = self.told.lock().unwrap();
+            *told = self.mask.load(SeqCst);
         }
 
         pub(super) fn looks_for_all(&self) -> bool {
