@@ -56,7 +56,7 @@ mod base {
 mod os {
     pub(crate) mod signal {
         pub(crate) use crate::at_home::kernel::*;
-        pub(crate) use crate::taken_off::frame::{Frame, block, set_mask};
+        pub(crate) use crate::taken_off::frame::{Frame, block};
     }
 }
 

@@ -1,8 +1,9 @@
-//! The kernel's part: signals that are pending, waits for them, and the end of a thread.
+//! The kernel's part: signals that are pending, masks, waits, and the end of a thread.
 
 use shuttle::lazy_static;
 use shuttle::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use shuttle::sync::{Condvar, Mutex};
+use shuttle::thread::yield_now;
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -24,7 +25,13 @@ shuttle::thread_local! {
     static TID: Cell<u32> = const { Cell::new(0) };
     /// The word that is cleared at the thread's end.
     static ALIVE: Cell<usize> = const { Cell::new(0) };
+    /// The signals that the thread blocks, and its handler of all of them.
+    static MASK: Cell<u64> = const { Cell::new(0) };
+    static HANDLER: Cell<Option<Handler>> = const { Cell::new(None) };
 }
+
+/// Gets the signal, and the mask that it has interrupted; returns the mask to go on with.
+pub(crate) type Handler = fn(c_int, u64) -> u64;
 
 /// What a thread that has ended unwinds with.
 pub(crate) struct Ended;
@@ -82,9 +89,33 @@ pub(crate) fn wait_for(signals: u64, information: &mut MaybeUninit<libc::siginfo
     }
 }
 
-/// The mask of threads is that of `adopted`, which is the only one to look at it.
-pub(crate) fn set_mask(_: u64) -> u64 {
-    unreachable!("the worker leaves closed")
+/// Signals come to the calling thread by this handler.
+pub(crate) fn handle(handler: Handler) {
+    HANDLER.with(|own| own.set(Some(handler)));
+}
+
+/// Sets the calling thread's mask. A handler may run just before, or right after.
+pub(crate) fn set_mask(mask: u64) -> u64 {
+    let_signals_in();
+    let before = MASK.with(|own| own.replace(mask));
+    let_signals_in();
+    before
+}
+
+/// A place where signals come to the calling thread. All are blocked while a handler runs.
+pub(crate) fn let_signals_in() {
+    let Some(handler) = HANDLER.with(Cell::get) else {
+        return;
+    };
+    yield_now();
+    loop {
+        let mask = MASK.with(Cell::get);
+        let Some((number, _)) = take_one(!mask) else {
+            return;
+        };
+        let next = handler(number, mask);
+        MASK.with(|own| own.set(next));
+    }
 }
 
 /// The action of each signal is a handler.

@@ -1,5 +1,5 @@
-//! Homes of adopted workers: the sources of the home thread's loop, of the courier's list and of
-//! the end of a home, with a kernel that has signals and threads.
+//! Homes of adopted workers: the sources of leaving home, of the home thread's loop, of the
+//! courier's list and of the end of a home, with a kernel that has signals and threads.
 
 #[path = "../../../src/umcg/adopted.rs"]
 mod adopted;
@@ -86,6 +86,9 @@ struct Workers(AtomicPtr<Worker>);
 lazy_static! {
     static ref WORKERS: Workers = Workers(AtomicPtr::new(null_mut()));
     static ref GIVEN_BACK: AtomicU32 = AtomicU32::new(0);
+    /// Signals that the program's handler has got, and whether the guest is inside.
+    static ref DELIVERED: AtomicU32 = AtomicU32::new(0);
+    static ref IS_INSIDE: AtomicBool = AtomicBool::new(false);
 }
 
 impl Workers {
@@ -202,6 +205,63 @@ fn called(change: Change, to: u32) {
     sender.join().unwrap();
 }
 
+/// The loop at home, to which a worker that leaves switches.
+fn home_loop() {
+    let worker = WORKERS.get(TID).unwrap();
+    worker.go_away();
+    adopted::see_off(worker, adopted::home(worker));
+}
+
+/// The handler in front of the program's (`intercept/signal/mod.rs`). A guest that is inside keeps
+/// the signal.
+fn handler(number: i32, mask: u64) -> u64 {
+    if !IS_INSIDE.load(SeqCst) {
+        DELIVERED.fetch_add(1, SeqCst);
+        return mask;
+    }
+    adopted::note_closed(WORKERS.get(TID).unwrap(), mask);
+    kernel::send(TID, number);
+    u64::MAX
+}
+
+/// A worker at home, to which a signal may come at any moment, leaves, comes home, and opens.
+fn leave_and_open(worker: &'static Worker) {
+    kernel::begin_thread(TID);
+    kernel::handle(handler);
+    // SAFETY: a number.
+    unsafe { context::set_thread_pointer(FIRST) };
+    kernel::let_signals_in();
+    IS_INSIDE.store(true, SeqCst);
+    kernel::let_signals_in();
+    let is_away = adopted::leave(worker, |_| true);
+    assert!(!is_away && adopted::is_closed(worker) && adopted::has_signal(worker));
+    IS_INSIDE.store(false, SeqCst);
+    adopted::note_open(worker);
+    kernel::set_mask(adopted::opening_mask(worker));
+    let mask = kernel::set_mask(u64::MAX);
+    assert_eq!(mask, kernel::only(adoption::GO), "its own mask");
+}
+
+/// A signal comes while the worker leaves home. It is delivered before, or calls the worker, and is
+/// delivered at home. One that is lost is a deadlock.
+fn left(to: u32) {
+    let worker = Worker::at_home(TID, FIRST);
+    WORKERS.set(TID, Some(worker));
+    let home = spawn(move || leave_and_open(worker));
+    let sender = spawn(move || kernel::send(to, SIGNAL));
+    while worker.is_blocked() {
+        yield_now();
+    }
+    if DELIVERED.load(SeqCst) == 0 {
+        courier().join().unwrap();
+        assert!(adopted::is_called(worker));
+    }
+    worker.send_home();
+    home.join().unwrap();
+    sender.join().unwrap();
+    assert_eq!(DELIVERED.load(SeqCst), 1);
+}
+
 unsafe extern "C" fn enter(_: *mut ()) -> ! {
     unreachable!()
 }
@@ -273,6 +333,8 @@ fn homes_see_signals_and_end() {
     check(|| called(Change::BlocksAndFreesBeside, TID));
     check(|| called(Change::BlocksAndFrees, TID));
     check(|| called(Change::BlocksAndFrees, PROCESS));
+    check(|| left(TID));
+    check(|| left(PROCESS));
     check(|| used_again(false, false));
     check(|| used_again(false, true));
     check(|| used_again(true, false));

@@ -88,6 +88,22 @@ impl Worker {
         }))
     }
 
+    /// An adopted worker at home, open. Its last absence was with another mask.
+    pub(crate) fn at_home(tid: u32, storage: usize) -> &'static Worker {
+        let worker = Worker::away(tid, storage, u64::MAX);
+        worker.is_at_home.store(true, SeqCst);
+        super::adopted::home(worker)
+            .adoption
+            .is_closed
+            .store(false, SeqCst);
+        worker
+    }
+
+    /// It has left its home.
+    pub(crate) fn go_away(&self) {
+        self.is_at_home.store(false, SeqCst);
+    }
+
     pub(crate) fn is_blocked(&self) -> bool {
         self.is_at_home.load(SeqCst)
     }

@@ -37,7 +37,3 @@ impl Frame {
 pub(crate) fn block(_: u64) -> u64 {
     0
 }
-
-pub(crate) fn set_mask(_: u64) -> u64 {
-    0
-}
