@@ -76,12 +76,17 @@ fn all(from: usize, bytes: usize, can: impl Fn(usize) -> bool) -> bool {
     true
 }
 
-/// Whether the aligned block can be read: the kernel takes it for a set of signals, with which it
-/// can do nothing of this kind.
+/// Whether the page of the aligned block can be read: the kernel takes a part of it for a set of
+/// signals, with which it can do nothing of this kind. That part is not at 0, which is no set.
 fn can_read(block: usize) -> bool {
     const NOTHING: usize = usize::MAX;
     // SAFETY: no mask is changed, and nothing is written.
-    unsafe { call(libc::SYS_rt_sigprocmask, [NOTHING, block, 0, BLOCK, 0, 0]) != FAULT }
+    unsafe {
+        call(
+            libc::SYS_rt_sigprocmask,
+            [NOTHING, block | BLOCK, 0, BLOCK, 0, 0],
+        ) != FAULT
+    }
 }
 
 /// Whether the aligned word at `address` can be written: the kernel adds 0 to it, which needs a
@@ -147,7 +152,8 @@ mod tests {
         assert_eq!(read_at::<8>(end - 7), None);
         assert!(!write_at(end - 3, *b"abcd"));
         assert_eq!(read_at(end - 3), Some([0; 3]), "nothing was written");
-        for bad in [0, end, usize::MAX - 3, usize::MAX, 1 << 63] {
+        assert!(can_read(end - BLOCK) && !can_read(0) && !can_read(end));
+        for bad in [0, 8, end, usize::MAX - 3, usize::MAX, 1 << 63] {
             assert_eq!(read_at::<4>(bad), None);
             assert!(!write_at(bad, [0; 4]) && !can_write(bad & !3));
         }

@@ -170,6 +170,8 @@ static void *bad_ones(void *arg)
             FAILS(EFAULT, syscall(SYS_nanosleep, no_page + by, NULL));
             FAILS(EFAULT, syscall(SYS_clone3, no_page + by, 88));
         }
+        FAILS(EFAULT, syscall(SYS_nanosleep, NULL, NULL));
+        FAILS(EFAULT, syscall(SYS_futex, NULL, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0));
         FAILS(EFAULT, syscall(SYS_futex, no_page, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0));
         FAILS(EFAULT, syscall(SYS_futex, &word, FUTEX_WAKE_OP_PRIVATE, 1, 1, no_page, 0));
         OK(pthread_sigmask(SIG_BLOCK, NULL, &now));
