@@ -125,9 +125,9 @@ pub(crate) fn read_memory(address: usize, buffer: &mut [u8]) -> bool {
         iov_base: buffer.as_mut_ptr().cast(),
         iov_len: buffer.len(),
     };
-    let own = call(libc::SYS_getpid, [0; 6]).unwrap_or(0);
+    // Not by the process's id, which names its first thread: if that has ended, it has no memory.
     let arguments = [
-        own,
+        thread(),
         (&raw const to) as usize,
         1,
         (&raw const from) as usize,
@@ -136,14 +136,30 @@ pub(crate) fn read_memory(address: usize, buffer: &mut [u8]) -> bool {
     ];
     match call(libc::SYS_process_vm_readv, arguments) {
         Ok(count) => count == buffer.len(),
-        Err(libc::EPERM | libc::ENOSYS) => {
-            // A sandbox that forbids the call. The memory was mapped a moment ago.
-            // SAFETY: as far as anything can be known of it.
+        Err(libc::EFAULT) => false,
+        // A sandbox that forbids the call.
+        Err(_) if is_readable(address, buffer.len()) => {
+            // SAFETY: as far as anything can be known of it: it was there a moment ago.
             unsafe { (address as *const u8).copy_to(buffer.as_mut_ptr(), buffer.len()) };
             true
         }
         Err(_) => false,
     }
+}
+
+/// Whether the kernel can read all pages of this memory: it takes a part of each for a set of
+/// signals, with which it can do nothing of this kind. That part is not at 0, which is no set.
+fn is_readable(address: usize, length: usize) -> bool {
+    const NOTHING: usize = usize::MAX;
+    const SET: usize = size_of::<u64>();
+    let first = address & !(PAGE - 1);
+    let mut pages = (first..address.saturating_add(length)).step_by(PAGE);
+    pages.all(|page| {
+        call(
+            libc::SYS_rt_sigprocmask,
+            [NOTHING, page + SET, 0, SET, 0, 0],
+        ) != Err(libc::EFAULT)
+    })
 }
 
 /// The kernel thread.
@@ -163,4 +179,75 @@ pub(crate) fn membarrier(command: i32) -> Result<(), Errno> {
 pub(crate) fn prctl(option: i32, arguments: [usize; 4]) -> Result<(), Errno> {
     let [a, b, c, d] = arguments;
     call(libc::SYS_prctl, [option as usize, a, b, c, d, 0]).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In a child whose first thread has ended, as a program's may.
+    #[test]
+    fn memory_is_read_once_the_first_thread_has_ended() {
+        /// The child's status says whether its other thread could read.
+        extern "C" fn look(leader: *mut libc::c_void) -> *mut libc::c_void {
+            let tid = leader as usize;
+            // Until the kernel has taken its memory away: its state is that of a zombie.
+            let is_gone = || {
+                let mut name = [0u8; 64];
+                let mut state = [0u8; 256];
+                // SAFETY: the buffer's own length.
+                unsafe {
+                    let form = c"/proc/self/task/%d/stat".as_ptr();
+                    libc::snprintf(
+                        name.as_mut_ptr().cast(),
+                        name.len(),
+                        form,
+                        tid as libc::c_int,
+                    )
+                };
+                let end = name.iter().position(|byte| *byte == 0).unwrap_or(0);
+                let file = File::open(&name[..=end]);
+                let count = file
+                    .and_then(|file| file.read_at(&mut state, 0))
+                    .unwrap_or(0);
+                state[..count].windows(4).any(|part| part == b") Z ")
+            };
+            while !is_gone() {
+                give_way();
+            }
+            let (text, mut found) = (*b"here", [0; 4]);
+            let is_read = read_memory(text.as_ptr().addr(), &mut found) && found == text;
+            // SAFETY: the child has no other business.
+            unsafe { libc::_exit(if is_read { 0 } else { 1 }) }
+        }
+
+        // SAFETY: the child makes one thread, and uses nothing that the parent's threads may have.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let mut other = 0;
+            // SAFETY: no arguments.
+            let leader = unsafe { libc::getpid() } as usize as *mut libc::c_void;
+            // SAFETY: as above.
+            unsafe { libc::pthread_create(&raw mut other, core::ptr::null(), look, leader) };
+            // SAFETY: the first thread ends, without the C library.
+            unsafe { libc::syscall(libc::SYS_exit, 0) };
+        }
+        let mut status = 0;
+        // SAFETY: the child above.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert!(
+            libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0,
+            "{status:#x}"
+        );
+    }
+
+    #[test]
+    fn memory_that_is_not_there_is_not_readable() {
+        let page = map(2 * PAGE).unwrap();
+        protect(page + PAGE..page + 2 * PAGE, libc::PROT_NONE).unwrap();
+        assert!(is_readable(page, PAGE) && is_readable(page + PAGE - 1, 1));
+        assert!(!is_readable(page, PAGE + 1) && !is_readable(page + PAGE, 1));
+        assert!(!is_readable(0, 1) && !is_readable(usize::MAX, 1));
+        unmap(page, 2 * PAGE);
+    }
 }
