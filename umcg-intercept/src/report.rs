@@ -106,6 +106,8 @@ pub enum Error {
     Installed,
     /// The list of mappings cannot be read (`/proc/self/maps`): the kernel's error number.
     Mappings(i32),
+    /// No site could be replaced: a policy lets no code be changed, or no memory is near it.
+    Unchangeable,
 }
 
 impl fmt::Display for Error {
@@ -114,6 +116,7 @@ impl fmt::Display for Error {
             Error::Unsupported => f.write_str("interception is for Linux on x86-64"),
             Error::Installed => f.write_str("a hook is installed already"),
             Error::Mappings(error) => write!(f, "cannot read /proc/self/maps: error {error}"),
+            Error::Unchangeable => f.write_str("the system lets no code be changed"),
         }
     }
 }

@@ -28,6 +28,15 @@ fn unmodified_programs() -> Finding {
         Ok(library) => library,
         Err(error) => return finding(name, State::No, format!("{error:#}"), instead),
     };
+    // The trial makes no thread, so nothing is changed in it.
+    if is_code_unchangeable() {
+        return finding(
+            name,
+            State::No,
+            "the system lets no code be changed",
+            instead,
+        );
+    }
     let trial = env::current_exe().and_then(|command| {
         Command::new(command)
             .args(["run", "--servers", "1", "--", "true"])
@@ -45,6 +54,14 @@ fn unmodified_programs() -> Finding {
         }
         Err(error) => finding(name, State::No, error.to_string(), instead),
     }
+}
+
+/// Whether a policy keeps this process from changing its code.
+fn is_code_unchangeable() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return umcg::intercept::notice_blocking() == Err(umcg::intercept::Error::Unchangeable);
+    #[cfg(not(target_arch = "x86_64"))]
+    false
 }
 
 /// Begins to notice blocking in this process, for which that changes nothing.

@@ -40,7 +40,9 @@ mod seeing;
 mod settings;
 
 use compare::{Compared, Way};
+use refuse::Refusal;
 use settings::Settings;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -201,4 +203,34 @@ fn refused_calls_are_refused() {
         matches!(&fails, Ok(Compared::Skipped(line)) if line.contains("status 9")),
         "{fails:?}"
     );
+}
+
+#[test]
+#[ignore = "ci/run.sh runs it, with the release build"]
+fn programs_whose_code_may_not_be_changed_run_natively() {
+    const REASON: &str = "the system lets no code be changed";
+    let settings = Settings::from_environment();
+    let Ok(ways) = settings.ways() else { return };
+    let refused = Refusal::of_executable_memory();
+    if let Err(error) = refused.is_possible() {
+        println!("SKIPPED: no filter can be installed: {error}");
+        return;
+    }
+    let folder = scratch("unchangeable");
+    let (programs, _) = compile::all(program::all(&sources("probes"), |_| true), &folder, 1);
+    for (probe, way) in programs.iter().zip(ways.iter().skip(1).cycle()) {
+        let files = folder.join("probe");
+        let command = way.command(probe);
+        let outcome = process::run(&command, &[], Some(&refused), &files, settings.limit);
+        assert_eq!(outcome.end, Ok(probe.ends), "{}", probe.name);
+        let errors = String::from_utf8(outcome.errors).unwrap();
+        let line = format!("umcg: run: {REASON}; the program runs natively\n");
+        assert_eq!(errors, line, "{}", probe.name);
+    }
+    let doctor = [env!("CARGO_BIN_EXE_umcg"), "doctor", "--json"].map(OsString::from);
+    let files = folder.join("doctor");
+    let outcome = process::run(&doctor, &[], Some(&refused), &files, settings.limit);
+    let text = String::from_utf8(outcome.output).unwrap();
+    // Of `umcg run`, and of blocking that is noticed.
+    assert_eq!(text.matches(REASON).count(), 2, "{text}");
 }

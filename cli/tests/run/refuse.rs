@@ -11,7 +11,10 @@
 
 use crate::settings::list;
 use libc::c_long;
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule,
+};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -148,7 +151,26 @@ pub(crate) fn named(word: &str) -> Vec<Refusal> {
 
 impl Refusal {
     fn new(title: String, calls: &[c_long], error: i32) -> Self {
-        let rules: BTreeMap<i64, _> = calls.iter().map(|call| (*call, Vec::new())).collect();
+        let rules = calls.iter().map(|call| (*call, Vec::new())).collect();
+        Self::of_rules(title, rules, error)
+    }
+
+    /// No memory is made executable that was not: as by a policy against writable code.
+    pub(crate) fn of_executable_memory() -> Self {
+        const PROTECTION: u8 = 2;
+        let executable = libc::PROT_EXEC.unsigned_abs().into();
+        let asks = SeccompCondition::new(
+            PROTECTION,
+            SeccompCmpArgLen::Dword,
+            SeccompCmpOp::MaskedEq(executable),
+            executable,
+        );
+        let rule = SeccompRule::new(vec![asks.expect("a condition")]).expect("a rule");
+        let rules = BTreeMap::from([(libc::SYS_mprotect, vec![rule])]);
+        Self::of_rules("executable memory".to_owned(), rules, libc::EPERM)
+    }
+
+    fn of_rules(title: String, rules: BTreeMap<i64, Vec<SeccompRule>>, error: i32) -> Self {
         let errno = SeccompAction::Errno(error.unsigned_abs());
         let here = std::env::consts::ARCH.try_into().expect("an architecture");
         let filter = SeccompFilter::new(rules, SeccompAction::Allow, errno, here);

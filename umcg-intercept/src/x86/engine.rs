@@ -91,8 +91,18 @@ pub unsafe fn install(config: Config) -> Result<Report, Error> {
         let state = shared.insert(state);
         state.look().map_err(Error::Mappings)?;
         state.has_threads = true;
-        Ok(state.report())
+        let report = state.report();
+        if is_refused(&report.total()) {
+            *shared = None;
+            return Err(Error::Unchangeable);
+        }
+        Ok(report)
     })
+}
+
+/// Whether there were sites to replace, and none was.
+fn is_refused(total: &Counts) -> bool {
+    total.patched == 0 && total.no_memory + total.not_writable > 0
 }
 
 /// Looks for objects that were loaded since, and patches them. Objects whose addresses were reused
