@@ -4,6 +4,7 @@
  * their caller a signal. */
 #include "check.h"
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -68,10 +69,14 @@ static int stream(void)
     return fd;
 }
 
+/* At once, or so many milliseconds after the peer has got the first bytes. */
 static void *resets(void *milliseconds)
 {
     struct linger at_once = {1, 0};
+    struct pollfd first = {peer, POLLIN, 0};
 
+    if (milliseconds != NULL)
+        MUST(poll(&first, 1, -1) == 1);
     sleep_ms((long)(intptr_t)milliseconds);
     MUST(setsockopt(peer, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once) == 0);
     MUST(close(peer) == 0);
