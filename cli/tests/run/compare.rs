@@ -109,8 +109,7 @@ pub(crate) fn program(
             longest = longest.max(outcome.took.as_secs_f64());
             if let Err(reason) = judge(program, first.as_ref(), &outcome, settings) {
                 if number == 0 && way.refused.is_some() {
-                    let reason = reason.lines().next().unwrap_or_default();
-                    let line = format!("{}, {}: {reason}", program.name, way.title);
+                    let line = needs(&program.name, &way.title, &reason, &outcome);
                     return Ok(Compared::Skipped(line));
                 }
                 let way = &way.title;
@@ -130,6 +129,14 @@ pub(crate) fn program(
     } else {
         Err(failures)
     }
+}
+
+/// A line about a program that needs what is refused: how it ended, and what it said last.
+fn needs(program: &str, way: &str, reason: &str, outcome: &Outcome) -> String {
+    let reason = reason.lines().next().unwrap_or_default();
+    let errors = String::from_utf8_lossy(&outcome.errors);
+    let last = errors.lines().last().unwrap_or_default();
+    format!("{program}, {way}: {reason}; {last}")
 }
 
 /// A name that is good for a file.
