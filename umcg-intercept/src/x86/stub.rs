@@ -18,8 +18,9 @@
 //!   rsp           Call
 //! ```
 //!
-//! A call that passes takes 152 bytes of stack, the red zone among them; a hooked one 696 at most,
-//! and the frame of the hook.
+//! A call that passes takes 152 bytes of stack, the red zone among them, and its number lies in the
+//! place of rbp: lists of threads find it there. A hooked one takes 696 at most, and the frame of
+//! the hook.
 //!
 //! Invariants:
 //!
@@ -150,8 +151,8 @@ global_asm!(
     "movzx ecx, ax",
     "mov r11, [rip + {current}]",
     "movzx ecx, byte ptr [r11 + rcx]",
-    "jrcxz 20f",
     "mov [rsp + 8], rax",
+    "jrcxz 20f",
     "movzx r11d, word ptr [rsp + 10]", // bits 16 to 31 of the number
     "lea rcx, [rcx + 4 * r11 - 1]",
     "jrcxz 30f", // HOOK

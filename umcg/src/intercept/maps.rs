@@ -71,11 +71,14 @@ impl Code {
                 });
             }
         }
+        // Without a hook, the number lies below the return address.
         let (next, at) = self.elsewhere(pc, stack_pointer, FRAME, |_| true)?;
+        let mut number = [0; 1];
+        let is_there = memory::fetch(at.wrapping_sub(size_of::<usize>()), &mut number);
         Some(FoundSite {
             next,
             stack_pointer: at + RED_ZONE,
-            number: None,
+            number: is_there.then_some(number[0] as u32 as usize),
         })
     }
 
