@@ -3,7 +3,7 @@
 //! A guarded access needs the handler of its fault. If the kernel thread blocks SIGSEGV or SIGBUS,
 //! such a fault ends the process. Servers never block the two. At home a guest has the program's
 //! own mask, or is closed: there [`must_not_fault`] says that the kernel has to copy. If it refuses
-//! that, it is [`asked`] first.
+//! that, it is `asked` first.
 //!
 //! The program's mask is noted where it changes ([`GuestHead::note_mask`]), as asking the kernel
 //! costs more than the access. The note may say that the two are blocked when they are not. It
