@@ -1,7 +1,6 @@
 //! Calls of many kinds, by workers of one server or two, have the results that threads see.
 
 use super::runtime;
-use std::arch::asm;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
@@ -376,55 +375,4 @@ fn another_file_by_a_number_whose_reads_have_waited() {
         let error = far.read(&mut [0; 8]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::WouldBlock);
     }
-}
-
-/// Registers that hold 0 over a call still do so if another worker has used them meanwhile, and has
-/// left them as functions may.
-#[test]
-fn vector_registers_that_were_clear() {
-    if !is_x86_feature_detected!("avx2") {
-        return;
-    }
-    /// As a function that leaves the upper halves in use.
-    fn fill() {
-        // SAFETY: overwrites registers that a function may overwrite.
-        unsafe {
-            asm!(
-                "vpcmpeqd ymm0, ymm0, ymm0",
-                "vpcmpeqd ymm15, ymm15, ymm15",
-                out("xmm0") _, out("xmm15") _,
-            );
-        }
-    }
-    runtime().run(|| {
-        let (from, mut to) = std::io::pipe().unwrap();
-        let reader = umcg::spawn(move || {
-            let (mut byte, mut upper) = (0u8, [[!0u64; 4]; 2]);
-            // SAFETY: calls read(2) with room for a byte, and stores two registers.
-            unsafe {
-                asm!(
-                    "vzeroall",
-                    "call {read}",
-                    "vmovdqu [r12], ymm0",
-                    "vmovdqu [r12 + 32], ymm15",
-                    read = sym libc::read,
-                    in("rdi") from.as_raw_fd(),
-                    in("rsi") &raw mut byte,
-                    in("rdx") 1,
-                    in("r12") &raw mut upper,
-                    clobber_abi("C"),
-                );
-            }
-            (byte, upper)
-        });
-        umcg::yield_now();
-        to.write_all(b"b").unwrap();
-        for _ in 0..100 {
-            fill();
-            umcg::yield_now();
-        }
-        let (byte, upper) = reader.join().unwrap();
-        assert_eq!((byte, upper[0][2..].to_vec()), (b'b', vec![0; 2]));
-        assert_eq!(upper[1][2..], [0; 2]);
-    });
 }

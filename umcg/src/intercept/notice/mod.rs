@@ -25,8 +25,8 @@
 //!   the lock of a `FILE` they are made in a scope, since its owner may be a worker that waits.
 //! - N2: *the library's own calls pass.* They are recognised by their flow ([`CallOrigin`]), and
 //!   sites in the library's own file are left alone.
-//! - N3: *the registers of a call are preserved*, also those that a switch does not keep
-//!   (`state::preserved_among_calls`).
+//! - N3: *the registers of a call are preserved* on which code at its site may rely, also those
+//!   that a switch does not keep (`state::preserved_among_calls`).
 //! - N4: a child that runs in this memory, with a worker's storage, makes its calls in place.
 //!
 //! If the library is linked into the program's own file, the sites in that file are left alone,
