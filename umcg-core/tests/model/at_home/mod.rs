@@ -23,10 +23,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{from_ref, null_mut};
 use worker::Worker;
 
-/// The parts that the model has no use for, by the paths at which the sources find them.
+/// The guest's head: whether calls that only have to be made at home need no hook.
 mod guest {
+    use super::IS_PERMITTED;
+    use shuttle::sync::atomic::Ordering::SeqCst;
+
     pub(super) fn note_mask(_: u64) {}
+
+    pub(super) fn note_closed() {
+        IS_PERMITTED.store(false, SeqCst);
+    }
 }
+
+// The parts that the model has no use for, by the paths at which the sources find them.
 
 mod requeue {
     use super::TID;
@@ -89,6 +98,7 @@ lazy_static! {
     /// Signals that the program's handler has got, and whether the guest is inside.
     static ref DELIVERED: AtomicU32 = AtomicU32::new(0);
     static ref IS_INSIDE: AtomicBool = AtomicBool::new(false);
+    static ref IS_PERMITTED: AtomicBool = AtomicBool::new(false);
 }
 
 impl Workers {
@@ -207,6 +217,10 @@ fn called(change: Change, to: u32) {
 
 /// The loop at home, to which a worker that leaves switches.
 fn home_loop() {
+    assert!(
+        !IS_PERMITTED.load(SeqCst),
+        "its calls would pass on a server"
+    );
     let worker = WORKERS.get(TID).unwrap();
     worker.go_away();
     adopted::see_off(worker, adopted::home(worker));
@@ -230,9 +244,15 @@ fn leave_and_open(worker: &'static Worker) {
     kernel::handle(handler);
     // SAFETY: a number.
     unsafe { context::set_thread_pointer(FIRST) };
+    IS_PERMITTED.store(true, SeqCst);
     kernel::let_signals_in();
     IS_INSIDE.store(true, SeqCst);
     kernel::let_signals_in();
+    let is_closed = adopted::is_closed(worker);
+    assert!(
+        !is_closed || !IS_PERMITTED.load(SeqCst),
+        "its calls would wait with all signals blocked"
+    );
     let is_away = adopted::leave(worker, |_| true);
     assert!(!is_away && adopted::is_closed(worker) && adopted::has_signal(worker));
     IS_INSIDE.store(false, SeqCst);
