@@ -31,5 +31,7 @@ pub mod fork {
 
 /// Handlers of signals.
 pub mod signal {
-    pub use crate::os::signal::{Handler, HandlerFn, install, take_pending, without};
+    pub use crate::os::signal::{
+        Handler, HandlerFn, UnwindingHandlerFn, install, take_pending, unwinding, without,
+    };
 }

@@ -9,7 +9,7 @@
 //!    which uth or worker overflowed which stack, and where, and the process dies by the signal.
 //! 4. Everything else goes to the handler that the program had before.
 
-use super::signal::{Frame, Handler};
+use super::signal::{Frame, Handler, unwinding};
 use super::{attempt, guarded, sanitizer};
 use std::ffi::{c_int, c_void};
 use std::sync::{Once, OnceLock};
@@ -35,12 +35,16 @@ pub(crate) fn install() {
         sanitizer::refuse();
         for handler in &HANDLERS {
             // SAFETY: async-signal-safe, and installed once.
-            unsafe { handler.install(on_fault) };
+            unsafe { handler.install(unwinding(on_fault)) };
         }
     });
 }
 
-extern "C" fn on_fault(number: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
+extern "C-unwind" fn on_fault(
+    number: c_int,
+    information: *mut libc::siginfo_t,
+    context: *mut c_void,
+) {
     // SAFETY: the kernel passes it, and this is the handler.
     let frame = unsafe { Frame::of(context) };
     if let Some(failed) = guarded::after_fault(frame.program_counter()) {

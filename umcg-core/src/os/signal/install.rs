@@ -8,6 +8,15 @@ use std::ptr::{null, null_mut};
 
 /// The function that is called for a signal.
 pub type HandlerFn = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+/// The same for one that calls a handler of the program's, which may throw an exception.
+pub type UnwindingHandlerFn = extern "C-unwind" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+
+/// The function as one to be installed.
+pub fn unwinding(function: UnwindingHandlerFn) -> HandlerFn {
+    // SAFETY: the kernel calls it, by the same convention. An exception that leaves it goes on in
+    // the code that the signal has interrupted.
+    unsafe { std::mem::transmute::<UnwindingHandlerFn, HandlerFn>(function) }
+}
 
 /// The process's action for a signal.
 #[derive(Clone, Copy, Debug)]

@@ -26,7 +26,7 @@ mod stack;
 
 pub(crate) use frame::Frame;
 pub(crate) use install::Action;
-pub use install::{HandlerFn, install};
+pub use install::{HandlerFn, UnwindingHandlerFn, install, unwinding};
 pub use pending::take_pending;
 pub(crate) use pending::wait_for;
 pub use program::Handler;

@@ -10,7 +10,7 @@
 //!
 //! The program's handler runs where ours does: on the alternate stack, also without `SA_ONSTACK`.
 
-use super::install::{Action, HandlerFn, install, reset};
+use super::install::{Action, HandlerFn, UnwindingHandlerFn, install, reset};
 use super::{block, only};
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
@@ -100,12 +100,14 @@ impl Handler {
         block(before.blocks | itself);
         if before.flags & libc::SA_SIGINFO != 0 {
             // SAFETY: SA_SIGINFO says that the handler has this type.
-            let handler = unsafe { std::mem::transmute::<usize, HandlerFn>(before.handler) };
+            let handler =
+                unsafe { std::mem::transmute::<usize, UnwindingHandlerFn>(before.handler) };
             handler(self.signal, information, context);
         } else {
             // SAFETY: without SA_SIGINFO the handler has this type.
-            let handler =
-                unsafe { std::mem::transmute::<usize, extern "C" fn(c_int)>(before.handler) };
+            let handler = unsafe {
+                std::mem::transmute::<usize, extern "C-unwind" fn(c_int)>(before.handler)
+            };
             handler(self.signal);
         }
     }

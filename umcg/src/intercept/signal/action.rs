@@ -5,14 +5,14 @@
 use super::super::guest;
 use super::super::memory::{self, FAULT, KernelData};
 use super::mask::{GO, SIGSETXID, TICK, change, only};
-use super::{front, run, run_since};
+use super::{run, run_since};
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
 use std::ptr::from_ref;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use umcg_core::context::lock::Lock;
 use umcg_core::raw::note_handled;
-use umcg_core::signal::{install, take_pending};
+use umcg_core::signal::{install, take_pending, unwinding};
 use umcg_core::{call, guarded};
 
 const SIGNALS: usize = 64;
@@ -113,7 +113,23 @@ pub(in crate::intercept) fn takes_handler_away([number, new, ..]: [usize; 6]) ->
 pub(super) fn reset(signal: c_int) {
     let _changing = CHANGING.lock();
     note(signal, DEFAULT);
-    ask_kernel(signal, Some(DEFAULT));
+    if is_always_ours(signal) {
+        follow_stack(signal, DEFAULT);
+    } else {
+        ask_kernel(signal, Some(DEFAULT));
+    }
+}
+
+/// Ours, which is always in front, runs on the stack on which the program's handler is to run. With
+/// the default action that is the alternate one: an overflow is reported there. The lock is held.
+fn follow_stack(signal: c_int, new: KernelAction) {
+    const ALTERNATE: u64 = libc::SA_ONSTACK as u64;
+    let mut kernels = ask_kernel(signal, None).1;
+    let is_alternate = !new.is_handler() || new.flags & ALTERNATE != 0;
+    if is_alternate != (kernels.flags & ALTERNATE != 0) {
+        kernels.flags ^= ALTERNATE;
+        ask_kernel(signal, Some(kernels));
+    }
 }
 
 /// The kernel carries out the default action from now on.
@@ -178,7 +194,11 @@ fn exchange(signal: c_int, new: Option<KernelAction>) -> (isize, KernelAction) {
     let noted = unsafe { action(signal).read() };
     // Before the kernel knows: ours may be called at once.
     new.inspect(|new| note(signal, *new));
-    if signal == GO || signal == TICK || is_always_ours(signal) {
+    if is_always_ours(signal) {
+        new.inspect(|new| follow_stack(signal, *new));
+        return (0, noted);
+    }
+    if signal == GO || signal == TICK {
         return (0, noted);
     }
     let (result, kernels) = ask_kernel(signal, new.map(|new| in_front(signal, new)));
@@ -276,7 +296,14 @@ pub(in crate::intercept) fn take_over() {
         if is_always_ours(signal) {
             // By the C library, which has the function that returns from handlers.
             // SAFETY: ours is async-signal-safe, but for the program's own.
-            let _ = unsafe { install(signal, front, libc::SA_ONSTACK | libc::SA_NODEFER, 0) };
+            let _ = unsafe {
+                install(
+                    signal,
+                    unwinding(run),
+                    libc::SA_ONSTACK | libc::SA_NODEFER,
+                    0,
+                )
+            };
         } else if kernels.is_handler() {
             ask_kernel(signal, Some(in_front(signal, kernels)));
         }
@@ -289,6 +316,10 @@ pub(in crate::intercept) fn take_over() {
         ask_kernel(libc::SIGQUIT, Some(own_action(ours())));
     }
     guarded::load(ACTIONS.0.get().expose_provenance());
+    for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGTRAP] {
+        // SAFETY: as above.
+        follow_stack(signal, unsafe { action(signal).read() });
+    }
 }
 
 /// Before another program takes the process: it begins with the guest's mask, and without a signal

@@ -39,11 +39,6 @@ pub(super) use mask::{
 };
 pub(super) use sets::keep_go_out;
 
-/// [`run`], as the library's own function for handlers takes it.
-extern "C" fn front(signal: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
-    run(signal, information, context);
-}
-
 /// The handler in front of the program's.
 extern "C-unwind" fn run(signal: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
     handle(signal, information, context, true);
