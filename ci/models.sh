@@ -7,14 +7,14 @@
 #
 #   ci/models.sh [RUNS [all]]      RUNS: schedules a test and a scheduler; 1500 where not given
 #
-# A third of the bugs is tried, which one depends on the sources; all of them with `all`.
+# A quarter of the bugs is tried, which one depends on the sources; all of them with `all`.
 set -eu
 cd "$(dirname "$0")/.."
 runs=${1:-1500}
 if [ "${2:-}" = all ]; then
     parts=1
 else
-    parts=3
+    parts=4
 fi
 part=$(($(git rev-parse "HEAD^{tree}" 2> /dev/null | cksum | cut -d ' ' -f 1) % parts))
 base=${CARGO_TARGET_DIR:-$PWD/target}
