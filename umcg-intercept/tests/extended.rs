@@ -330,6 +330,20 @@ fn cleared() {
     assert_eq!(exceptions(), 0);
 }
 
+/// As a thread may leave it that ends in the midst of a calculation.
+#[test]
+fn x87_is_cleared() {
+    let mut environment = [0_u32; 7];
+    let before = control();
+    // SAFETY: leaves two values on the stack of registers, which are cleared below.
+    unsafe { asm!("fldpi", "fldpi", "fmul st(0), st(1)") };
+    clear_x87();
+    // SAFETY: stores 28 bytes; the environment is loaded again, as storing it masks exceptions.
+    unsafe { asm!("fnstenv [{0}]", "fldenv [{0}]", in(reg) environment.as_mut_ptr()) };
+    assert_eq!(environment[2] & 0xffff, 0xffff, "all registers are empty");
+    assert_eq!((exceptions(), control()), (0, before));
+}
+
 #[test]
 fn x87_registers() {
     let mut area = vec![0_u8; extended_size()];

@@ -376,8 +376,7 @@ pub unsafe fn restore_extended(area: *const u8) {
     unsafe { umcg_intercept_load(area, available()) };
 }
 
-/// Clears the registers and exceptions that functions may leave in the extended state. Control
-/// words stay. The x87's stack is empty, as it is where functions are called.
+/// Clears all registers and exceptions of the extended state. Control words stay.
 ///
 /// # Safety
 ///
@@ -388,18 +387,25 @@ pub unsafe fn clear_extended() {
     clear_x87();
 }
 
-/// Clears the exceptions that the x87 has noted. Its stack is empty where functions are called.
+/// Clears the registers of the x87, and the exceptions that it has noted. The control word stays.
 pub fn clear_x87() {
-    // SAFETY: the status word alone is changed.
+    let mut control = 0_u16;
+    // SAFETY: stores and loads two bytes; nothing relies on the registers, as where a function is
+    // called.
     unsafe {
         asm!(
+            "fxam",
             "fnstsw ax",
-            "test al, 0x3f",
-            "jz 2f",
-            "fnclex",
+            "and eax, 0x453f",
+            "cmp eax, 0x4100", // empty, and no exceptions
+            "je 2f",
+            "fnstcw [{control}]",
+            "fninit",
+            "fldcw [{control}]",
             "2:",
+            control = in(reg) &raw mut control,
             out("eax") _,
-            options(nomem, nostack),
+            options(nostack),
         );
     }
 }
