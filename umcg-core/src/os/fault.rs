@@ -29,6 +29,7 @@ pub(crate) fn judge_by(judge: Judge) {
 }
 
 /// Installs the handler, once a process.
+#[inline]
 pub(crate) fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

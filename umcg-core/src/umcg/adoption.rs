@@ -72,6 +72,7 @@ impl Adoption {
     }
 
     /// Whether this is the home of an adopted thread.
+    #[inline(always)]
     pub(super) fn is_adopted(&self) -> bool {
         self.is_adopted.load(Relaxed)
     }

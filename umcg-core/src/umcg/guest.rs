@@ -40,28 +40,33 @@ impl GuestHead {
 
     /// Notes whether calls that only have to be made at home need the hook no more. The caller is
     /// the guest, inside, and leaves next: a signal that has come meanwhile ends it again.
+    #[inline]
     pub fn note_home(&self, is_at_home: bool) {
         self.is_at_home.store(is_at_home, Relaxed);
     }
 
     /// Whether a flow with the guest's storage may be a handler on its home thread, and not the
     /// guest.
+    #[inline]
     pub fn has_handler(&self) -> bool {
         self.has_handler.load(Relaxed)
     }
 
     /// Notes the mask that the guest's kernel thread has at home. Called before the kernel has it,
     /// if it blocks more than the last one, else after that.
+    #[inline]
     pub fn note_mask(&self, mask: u64) {
         self.blocks_faults.store(mask & FAULTS != 0, Relaxed);
     }
 
     /// Whether the mask that was noted last blocks signals of faults.
+    #[inline]
     pub fn blocks_faults(&self) -> bool {
         self.blocks_faults.load(Relaxed)
     }
 }
 
+#[inline]
 pub(super) fn head() -> Option<&'static GuestHead> {
     // SAFETY: null, or a state that begins with a head, which is never freed.
     unsafe { local::guest().cast::<GuestHead>().as_ref() }

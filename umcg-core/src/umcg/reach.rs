@@ -16,7 +16,7 @@
 //! The tests are `faults_blocked` and `no_copies` among the programs of `cli/tests/run`.
 
 use super::guest::{GuestHead, head};
-use super::{adopted, asked, worker_of_storage};
+use super::{adopted, asked};
 use crate::base::call::call;
 use crate::os::guarded;
 
@@ -29,20 +29,51 @@ pub fn must_not_fault() -> bool {
     head().is_some_and(is_shut)
 }
 
+#[inline]
 fn is_shut(head: &GuestHead) -> bool {
-    match worker_of_storage().filter(|worker| adopted::is_adopted(worker)) {
+    match adopted::current() {
         Some(worker) if !worker.is_blocked() => false,
         Some(worker) => head.blocks_faults() || adopted::is_closed(worker),
         None => head.blocks_faults(),
     }
 }
 
+/// Reads of the program's memory by one caller, which does not switch in between. On a server the
+/// caller is asked for once: there no signal closes it.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader {
+    may_be_shut: bool,
+}
+
+impl Reader {
+    /// For the caller.
+    #[inline]
+    pub fn here() -> Reader {
+        let is_away = || adopted::current().is_some_and(|worker| !worker.is_blocked());
+        Reader {
+            may_be_shut: head().is_some() && !is_away(),
+        }
+    }
+
+    /// Reads a word of the program's, as [`guarded::load`].
+    #[inline(always)]
+    pub fn load(self, from: usize) -> Option<u32> {
+        if self.may_be_shut && must_not_fault() {
+            load_by_kernel(from)
+        } else {
+            guarded::load(from)
+        }
+    }
+}
+
 /// Reads a word of the program's, as [`guarded::load`].
 #[inline]
 pub fn load(from: usize) -> Option<u32> {
-    if !must_not_fault() {
-        return guarded::load(from);
-    }
+    Reader::here().load(from)
+}
+
+#[cold]
+fn load_by_kernel(from: usize) -> Option<u32> {
     let mut word = 0u32;
     let own = (&raw mut word).expose_provenance();
     let is_aligned = from % size_of::<u32>() == 0;

@@ -297,6 +297,7 @@ unsafe extern "C" {
     fn umcg_intercept_in_use(index: u32) -> u32;
 }
 
+#[inline]
 fn available() -> u32 {
     match AVAILABLE.load(Relaxed) {
         0 => ask(),
@@ -360,6 +361,7 @@ pub fn extended_size() -> usize {
 ///
 /// The area has [`extended_size`] bytes. Nothing relies on vector registers beyond the low halves
 /// of xmm0 to xmm15 until [`restore_extended`]; and never on those of now, if they are not saved.
+#[inline]
 pub unsafe fn save_extended(area: *mut u8, with_vectors: bool) -> bool {
     // SAFETY: the caller vouches for the area.
     unsafe { umcg_intercept_save(area, available(), with_vectors.into()) == 0 }
@@ -371,6 +373,7 @@ pub unsafe fn save_extended(area: *mut u8, with_vectors: bool) -> bool {
 ///
 /// The area was written by [`save_extended`], and the x87 is clean, as by that or [`clear_x87`].
 /// Nothing relies on vector registers beyond the low halves of xmm0 to xmm15.
+#[inline]
 pub unsafe fn restore_extended(area: *const u8) {
     // SAFETY: the caller vouches for the area.
     unsafe { umcg_intercept_load(area, available()) };

@@ -1,11 +1,11 @@
 //! futex(2) and futex_waitv(2) of guests: private words are served in user mode
 //! ([`kernel`](crate::futex::kernel)).
 
-use super::class::User;
 use super::guest::{self, Guest};
 use super::stage::{CUT, HANDLED, REST, Stage, answered};
 use super::stand::LeaveReason;
 use super::stats::CountKind;
+use super::suspend::{Beginning, Suspension};
 use super::{outsider, run, state, untold};
 use crate::futex::kernel::{self, Outcome, Rest, WordWait};
 use crate::rt;
@@ -36,26 +36,65 @@ pub(super) fn is_served(call: &Call) -> bool {
         && SERVED >> command & 1 != 0
 }
 
-pub(super) fn begin(guest: &'static Guest, call: &mut Call, which: User) -> Stage {
-    let is_waitv = which == User::FutexWaitv;
-    if !is_waitv && !waits(call.arguments[1]) {
-        guest.counts.count(CountKind::Wake);
-        // SAFETY: the arguments of a system call.
-        let outcome = unsafe { kernel::futex_with(&call.arguments, outsider::wake) };
-        if matches!(outcome, Outcome::Done(1..)) && guest.count_wake() {
-            give_way(guest, call);
-        }
-        return settle(guest, call, outcome);
+/// futex(2).
+#[inline(always)]
+pub(super) fn begin(guest: &'static Guest, call: &mut Call) -> Beginning {
+    if waits(call.arguments[1]) {
+        begin_wait(guest, call)
+    } else {
+        Beginning::Stage(wake(guest, call))
     }
-    guest.counts.count(CountKind::Wait);
-    let plain = WordWait::of(&call.arguments).filter(|_| !is_waitv);
+}
+
+/// futex_waitv(2).
+pub(super) fn begin_waitv(guest: &'static Guest, call: &mut Call) -> Stage {
+    if !prepare_to_wait(guest, call) {
+        return Stage::Home;
+    }
+    let arguments = &call.arguments;
+    // SAFETY: the arguments of a system call.
+    let wait = || unsafe { kernel::waitv(arguments) };
+    let outcome = state::preserved(call.keeps_vectors(), wait);
+    settle(guest, call, outcome)
+}
+
+#[inline(never)]
+fn begin_wait(guest: &'static Guest, call: &mut Call) -> Beginning {
+    let Some(plain) = WordWait::of(&call.arguments) else {
+        return Beginning::Stage(begin_other_wait(guest, call));
+    };
     // Looked at before the registers are saved that a switch does not keep.
-    if let Some(result) = plain.and_then(WordWait::look) {
-        return answered(call, Some(result));
+    if let Some(result) = plain.look() {
+        guest.counts.count(CountKind::Wait);
+        return Beginning::Stage(answered(call, Some(result)));
     }
+    if prepare_to_wait(guest, call) {
+        Beginning::Suspend(Suspension::Word(plain))
+    } else {
+        Beginning::Stage(Stage::Home)
+    }
+}
+
+/// A wait with a timeout, or with arguments that are wrong.
+#[inline(never)]
+fn begin_other_wait(guest: &'static Guest, call: &mut Call) -> Stage {
+    if !prepare_to_wait(guest, call) {
+        return Stage::Home;
+    }
+    let arguments = &call.arguments;
+    // SAFETY: the arguments of a system call.
+    let wait = || unsafe { kernel::futex(arguments) };
+    let outcome = state::preserved(call.keeps_vectors(), wait);
+    settle(guest, call, outcome)
+}
+
+/// False if the call is to be made at home.
+#[inline(always)]
+fn prepare_to_wait(guest: &'static Guest, call: &mut Call) -> bool {
+    guest.counts.count(CountKind::Wait);
     if !run::is_begun() {
         // The only guest waits for its own handlers alone.
-        return Stage::Home;
+        return false;
     }
     // A guest that cannot be adopted waits as a thread, in the same table.
     if !run::adopt(guest, call) {
@@ -65,21 +104,27 @@ pub(super) fn begin(guest: &'static Guest, call: &mut Call, which: User) -> Stag
     guest.stand.note(LeaveReason::Word, call);
     call.notes[HANDLED] = guest.handled.load(Relaxed) as usize;
     call.notes[CUT] = guest.cut.load(Relaxed) as usize;
-    let arguments = &call.arguments;
-    let wait = || match plain {
-        Some(wait) => wait.wait(),
-        // SAFETY: the arguments of a system call.
-        None if is_waitv => unsafe { kernel::waitv(arguments) },
-        // SAFETY: likewise.
-        None => unsafe { kernel::futex(arguments) },
-    };
-    let outcome = state::preserved(call.keeps_vectors(), wait);
+    true
+}
+
+#[inline(never)]
+fn wake(guest: &'static Guest, call: &mut Call) -> Stage {
+    guest.counts.count(CountKind::Wake);
+    // SAFETY: the arguments of a system call.
+    let outcome = unsafe { kernel::futex_with(&call.arguments, outsider::wake) };
+    if let Outcome::Done(woken) = outcome {
+        if woken > 0 && guest.count_wake() {
+            give_way(guest, call);
+        }
+        return answered(call, Some(woken));
+    }
     settle(guest, call, outcome)
 }
 
 /// Lets the woken guests run. A guest that frees a lock, takes it again and gives way while it has
 /// it would keep all others from it for ever: each of them runs only while the lock is taken.
 /// The kernel's preemption by woken threads prevents that; here one wake in some does.
+#[cold]
 fn give_way(guest: &Guest, call: &Call) {
     if guest::is_away() {
         guest.stand.note(LeaveReason::Yield, call);
@@ -95,7 +140,9 @@ fn waits(operation: usize) -> bool {
     )
 }
 
-fn settle(guest: &'static Guest, call: &mut Call, outcome: Outcome) -> Stage {
+/// The stage after an operation of the table.
+#[inline(never)]
+pub(super) fn settle(guest: &'static Guest, call: &mut Call, outcome: Outcome) -> Stage {
     match outcome {
         Outcome::Done(result) => answered(call, Some(result)),
         Outcome::Kernel => Stage::Home,

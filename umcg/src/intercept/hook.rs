@@ -22,12 +22,12 @@ use super::guest::{self, Guest};
 use super::stage::{DONE, IS_OWN, MASK, REPLACED, Stage, answered, keep, restore};
 use super::stand::LeaveReason;
 use super::stats::CountKind;
+use super::suspend::{self, Beginning, Suspension};
 use super::{
     attributes, code, freed, futex, outsider, partial, signal, sleep, state, thread, trace, trial,
     untold, words,
 };
 use crate::rt::engine::guest as engine;
-use crate::rt::wait::yielding::yield_to_another;
 use std::ptr::from_ref;
 use std::sync::atomic::Ordering::Relaxed;
 use umcg_intercept::{Call, Next};
@@ -54,7 +54,10 @@ pub(super) unsafe extern "C" fn hook(call: &mut Call) -> Next {
     } else {
         guest.enter();
         call.notes[IS_OWN] = 1;
-        begin(guest, call)
+        match begin(guest, call) {
+            Beginning::Stage(stage) => stage,
+            Beginning::Suspend(how) => suspend::suspend(guest, call, how),
+        }
     };
     // The usual ends, without the frame of the others.
     match stage {
@@ -72,6 +75,7 @@ fn is_exec(number: usize) -> bool {
 }
 
 /// A call that is none of a guest's: the kernel makes it.
+#[inline(never)]
 fn pass(call: &mut Call) -> Next {
     let outsiders = (!guest::is_aside()).then(|| outsider::pass(call)).flatten();
     if let Some(next) = outsiders {
@@ -83,19 +87,26 @@ fn pass(call: &mut Call) -> Next {
     }
 }
 
-fn begin(guest: &'static Guest, call: &mut Call) -> Stage {
+#[inline(always)]
+fn begin(guest: &'static Guest, call: &mut Call) -> Beginning {
     code::look();
     if guest.home.is_untold.load(Relaxed) && !is_of_threads(call.number) {
         freed::tell(guest);
     }
     // Nearly all calls that are worth a word.
     if futex::is_served(call) {
-        return futex::begin(guest, call, User::Futex);
+        futex::begin(guest, call)
+    } else {
+        begin_by_class(guest, call)
     }
-    match class::of(call.number, &call.arguments) {
+}
+
+#[inline(never)]
+fn begin_by_class(guest: &'static Guest, call: &mut Call) -> Beginning {
+    let stage = match class::of(call.number, &call.arguments) {
+        Class::User(answer) => return answer_call(guest, call, answer),
         Class::Pass => Stage::Native,
         Class::Watch(watched) => code::begin(call, watched),
-        Class::User(answer) => answer_call(guest, call, answer),
         Class::Try(which) => trial::begin(guest, call, which),
         Class::Home | Class::Change(_) => {
             guest.note_tid();
@@ -110,7 +121,8 @@ fn begin(guest: &'static Guest, call: &mut Call) -> Stage {
             thread::begin(guest, call)
         }
         Class::Bare => Stage::Tail,
-    }
+    };
+    Beginning::Stage(stage)
 }
 
 /// Calls that the C library makes while it blocks all signals for a moment, to make and to end
@@ -122,11 +134,13 @@ fn is_of_threads(number: usize) -> bool {
     )
 }
 
-fn answer_call(guest: &'static Guest, call: &mut Call, answer: User) -> Stage {
-    match answer {
-        User::Futex | User::FutexWaitv => futex::begin(guest, call, answer),
+fn answer_call(guest: &'static Guest, call: &mut Call, answer: User) -> Beginning {
+    let stage = match answer {
+        User::Futex => return futex::begin(guest, call),
+        User::SharedWait => return wait_shared(guest, call),
+        User::Yield => return give_way(guest, call),
+        User::FutexWaitv => futex::begin_waitv(guest, call),
         User::Sleep => sleep::begin(guest, call),
-        User::Yield => give_way(guest, call),
         User::Tid => tell_tid(call),
         User::Mask => set_mask(guest, call),
         User::Action if signal::takes_handler_away(call.arguments) => Stage::Action,
@@ -134,9 +148,9 @@ fn answer_call(guest: &'static Guest, call: &mut Call, answer: User) -> Stage {
         User::Futex2 => answered(call, Some(ENOSYS)),
         // An area of a guest is unregistered when it is adopted.
         User::Refused => answered_or_home(guest, call),
-        User::SharedWait => wait_shared(guest, call),
         User::Base => answered_or_home(guest, call),
-    }
+    };
+    Beginning::Stage(stage)
 }
 
 fn answered_or_home(guest: &Guest, call: &mut Call) -> Stage {
@@ -145,12 +159,12 @@ fn answered_or_home(guest: &Guest, call: &mut Call) -> Stage {
 }
 
 /// A wait for a word that is not private. Threads wait so for the end of another one.
-fn wait_shared(guest: &'static Guest, call: &mut Call) -> Stage {
+fn wait_shared(guest: &'static Guest, call: &mut Call) -> Beginning {
     if words::begin_wait(call.arguments[0]) {
         call.arguments[1] |= libc::FUTEX_PRIVATE_FLAG as usize;
-        return futex::begin(guest, call, User::Futex);
+        return futex::begin(guest, call);
     }
-    Stage::Home
+    Beginning::Stage(Stage::Home)
 }
 
 fn go_home(guest: &Guest, call: &Call) {
@@ -162,19 +176,16 @@ fn go_home(guest: &Guest, call: &Call) {
 
 /// A guest gives way to guests. If none is ready, and now and then in any case, it gives way to the
 /// kernel's other threads as well, for one of which it may wait.
-fn give_way(guest: &'static Guest, call: &mut Call) -> Stage {
-    const TURN: u64 = 32;
+fn give_way(guest: &'static Guest, call: &Call) -> Beginning {
+    const TURN: u64 = 128;
     if !guest::is_away() {
-        return Stage::Native;
+        return Beginning::Stage(Stage::Native);
     }
     untold::note_pause(guest);
     guest.stand.note(LeaveReason::Yield, call);
-    let is_for_all = guest.counts.count(CountKind::Pause) % TURN == 0;
-    if state::preserved(call.keeps_vectors(), yield_to_another) && !is_for_all {
-        answered(call, Some(0))
-    } else {
-        Stage::Native
-    }
+    Beginning::Suspend(Suspension::Yield {
+        is_for_all: guest.counts.count(CountKind::Pause) % TURN == 0,
+    })
 }
 
 fn set_mask(guest: &Guest, call: &mut Call) -> Stage {
@@ -201,6 +212,7 @@ fn tell_tid(call: &mut Call) -> Stage {
 
 /// The stage after a call that the stub has made. The answer is taken before anything else: the
 /// stub may have to make another call first.
+#[inline(never)]
 fn take_answer(guest: &Guest, call: &mut Call) -> Stage {
     let answer = call.result;
     match restore(call) {

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `hook` | decides on each call |
 //! | `stage` | stages of a call, and its notes |
+//! | `suspend` | how a call usually leaves its server and comes back |
 //! | `class` | the table of system calls |
 //! | `guest` | the program's threads, and the moments when no handler of theirs may run |
 //! | `run` | the runtime that schedules them |
@@ -69,6 +70,7 @@ mod stage;
 mod stand;
 mod state;
 mod stats;
+mod suspend;
 mod text;
 mod thread;
 mod trace;

@@ -134,10 +134,13 @@ pub(super) fn turns() -> u64 {
 }
 
 /// Makes the calling guest a worker, if it is none yet. False if that is impossible.
+#[inline(always)]
 pub(super) fn adopt(guest: &'static Guest, call: &Call) -> bool {
-    if guest::adopted().is_some() {
-        return true;
-    }
+    guest::adopted().is_some() || adopt_now(guest, call)
+}
+
+#[cold]
+fn adopt_now(guest: &'static Guest, call: &Call) -> bool {
     let Some(shared) = runtime() else {
         return false;
     };

@@ -123,6 +123,19 @@ pub(crate) mod futex {
                 unsafe { &*word }
             }
 
+            #[derive(Clone, Copy)]
+            pub(crate) struct Reader;
+
+            impl Reader {
+                pub(crate) fn here() -> Reader {
+                    Reader
+                }
+
+                pub(crate) fn load(self, address: usize) -> Option<u32> {
+                    load(address)
+                }
+            }
+
             pub(crate) fn load(address: usize) -> Option<u32> {
                 Some(word(address).load(Relaxed))
             }

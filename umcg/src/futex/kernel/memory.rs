@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use umcg_core::reach;
+pub(super) use umcg_core::reach::Reader;
 
 /// From here on an address may not be a user's. The kernel knows, by its version and the
 /// processor's page tables: it is asked.

@@ -54,6 +54,7 @@ pub use newer::{futex_requeue, futex_wait, futex_wake, go_on_futex_wait};
 
 use crate::rt::Handle;
 use crate::rt::wait::cut;
+use memory::Reader;
 use rustix::io::Errno;
 use single::{Compared, WakeOp, WordEnd};
 use time::FutexTimeout;
@@ -129,6 +130,10 @@ pub(crate) unsafe fn futex_with(
     others: impl Fn(usize, usize, u32) -> usize,
 ) -> Outcome {
     let (operation, pointer) = (arguments[1] as u32, arguments[3]);
+    if operation == PRIVATE | WAKE {
+        // Nearly all calls that do not wait.
+        return wake(arguments[0], arguments[2] as i32, single::ALL, others);
+    }
     let (flags, command) = (
         operation & (PRIVATE | CLOCK_REALTIME),
         operation & !(PRIVATE | CLOCK_REALTIME),
@@ -167,6 +172,7 @@ pub(crate) unsafe fn futex_with(
     allow(dead_code, reason = "for interception")
 )]
 pub(crate) struct WordWait {
+    reader: Reader,
     address: usize,
     expected: u32,
     bits: u32,
@@ -191,26 +197,35 @@ impl WordWait {
             _ => return None,
         };
         let is_right = pointer == 0 && check(address, bits).is_ok();
-        is_right.then_some(WordWait {
+        is_right.then(|| WordWait {
+            reader: Reader::here(),
             address,
             expected: expected as u32,
             bits,
         })
     }
 
-    /// Looks at the word: the result of a call that need not wait.
+    /// Looks at the word: the result of a call that need not wait. The caller has not switched
+    /// since [`WordWait::of`].
     #[inline(always)]
     pub(crate) fn look(self) -> Option<isize> {
-        let error = match single::look(self.address, self.expected)? {
+        let error = match single::look(self.reader, self.address, self.expected)? {
             WordEnd::Fault => Errno::FAULT,
             _ => Errno::AGAIN,
         };
         Some(-(error.raw_os_error() as isize))
     }
 
-    /// Waits, after a look. Switches.
+    /// Waits, right after a look. Switches.
+    #[inline(always)]
     pub(crate) fn wait(self) -> Outcome {
-        let end = single::wait_looked(self.address, self.expected, self.bits, u64::MAX);
+        let WordWait {
+            reader,
+            address,
+            expected,
+            bits,
+        } = self;
+        let end = single::wait_looked(reader, address, expected, bits, u64::MAX);
         ended(end, FutexTimeout::NEVER, true)
     }
 }

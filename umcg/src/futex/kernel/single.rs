@@ -2,7 +2,7 @@
 
 use super::super::table;
 use super::super::table::{Operated, Requeued, Stand};
-use super::memory;
+use super::memory::{self, Reader};
 use crate::rt::engine::server::ServerState;
 use crate::rt::time::now;
 use crate::rt::wait::{self, ClaimedList, Single};
@@ -52,14 +52,16 @@ pub(crate) enum OpError {
 /// to have changed. No point of cancellation. Switches.
 #[inline]
 pub(crate) fn wait(address: usize, expected: u32, bits: u32, deadline: u64) -> WordEnd {
-    look(address, expected).unwrap_or_else(|| wait_looked(address, expected, bits, deadline))
+    let reader = Reader::here();
+    look(reader, address, expected)
+        .unwrap_or_else(|| wait_looked(reader, address, expected, bits, deadline))
 }
 
 /// Looks at the word: the end of a wait that need not begin. Its page may have to be read from a
 /// disk: better now than under the lock.
 #[inline(always)]
-pub(crate) fn look(address: usize, expected: u32) -> Option<WordEnd> {
-    match memory::load(address) {
+pub(crate) fn look(reader: Reader, address: usize, expected: u32) -> Option<WordEnd> {
+    match reader.load(address) {
         None => Some(WordEnd::Fault),
         Some(value) if value != expected => Some(WordEnd::Changed),
         Some(_) => None,
@@ -67,13 +69,19 @@ pub(crate) fn look(address: usize, expected: u32) -> Option<WordEnd> {
 }
 
 /// The same as [`wait`], after a look.
-#[inline]
-pub(crate) fn wait_looked(address: usize, expected: u32, bits: u32, deadline: u64) -> WordEnd {
+#[inline(always)]
+pub(crate) fn wait_looked(
+    reader: Reader,
+    address: usize,
+    expected: u32,
+    bits: u32,
+    deadline: u64,
+) -> WordEnd {
     let stand = Stand::alone(address, bits);
     let enter = |single: &mut Single<'_>, _: &mut ClaimedList| {
         let mut value = None;
         let is_expected = || {
-            value = memory::load(address);
+            value = reader.load(address);
             value == Some(expected)
         };
         // SAFETY: the waiter leaves the table before its frame ends.

@@ -339,7 +339,7 @@ impl Running {
 
     /// Lets other workers run. The caller goes on when it is its turn again. Switches. False if it
     /// has not, as no other worker was ready.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn give_way(self) -> bool {
         if !self.local().shared().has_slots {
             // Goes through the server, so that the scheduler chooses among all workers, the caller

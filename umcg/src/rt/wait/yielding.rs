@@ -21,6 +21,7 @@ pub fn yield_now() {
     not(all(feature = "intercept", target_arch = "x86_64")),
     allow(dead_code, reason = "for guests")
 )]
+#[inline(always)]
 pub(crate) fn yield_to_another() -> bool {
     server::running().is_some_and(give_way)
 }
