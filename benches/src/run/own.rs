@@ -32,6 +32,7 @@ source!(CPP_THREADS, "cpp_threads.cpp", Cpp);
 source!(RUST_THREADS, "rust_threads.rs", Rust);
 source!(PYTHON_QUEUE, "python_queue.py", Python);
 source!(SINGLE, "single.c", C);
+source!(START_THREADS, "start_threads.c", C);
 
 /// GNU's OpenMP waits in the kernel at once, on both sides: its default is to spin, which is no use
 /// with more threads than CPUs.
@@ -96,5 +97,9 @@ pub(super) static ENTRIES: &[Entry] = &[
         ..timed("single", &SINGLE, |ask| {
             vec![ask.pick("100", "1").to_owned()]
         })
+    },
+    Entry {
+        measure: Measure::Whole,
+        ..timed("start-threads", &START_THREADS, |_| Vec::new())
     },
 ];

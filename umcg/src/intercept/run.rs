@@ -12,7 +12,7 @@ use crate::rt::wait::cut;
 use rustix::process::{Resource, getrlimit};
 use std::sync::OnceLock;
 use std::time::Duration;
-use umcg_core::raw;
+use umcg_core::{asymmetric, raw};
 use umcg_intercept::Call;
 
 /// The scheduler of guests.
@@ -69,6 +69,8 @@ pub(super) fn prepare(call: &Call) {
 }
 
 fn begin() -> Option<Runtime> {
+    // While the process has one thread: with more, the kernel waits for a grace period, some 10 ms.
+    asymmetric::init();
     place::from(lowest_descriptor());
     dump::prepare();
     let courier = std::thread::Builder::new().name("umcg-signals".to_owned());
