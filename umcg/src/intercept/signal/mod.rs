@@ -23,8 +23,9 @@ use crate::rt::engine::guest as engine;
 use action::{KernelAction, is_always_ours};
 use mask::{CLOSED, GO, only};
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use umcg_core::call;
+use umcg_core::context::way::nap;
 use umcg_core::raw::{carry_home, requeue};
 use umcg_intercept::{on_trap, step_in, step_out};
 
@@ -67,6 +68,11 @@ fn handle(
     }
     if is_always_ours(signal) && !is_fault(signal, information) && forward(signal) {
         return;
+    }
+    let is_library = Guest::current().is_none() && !guest::is_aside();
+    // SAFETY: as the kernel passed it.
+    if is_library && unsafe { is_abort(signal, information) } {
+        abort_once();
     }
     // A child's handler is none of the guest's, which goes on beside it.
     let Some(guest) = Guest::current().filter(|guest| !guest.is_child()) else {
@@ -172,6 +178,25 @@ fn forward(signal: c_int) -> bool {
     }
 }
 
+/// Whether this is abort(3), or looks like it.
+///
+/// # Safety
+/// Called by the handler, with its arguments.
+unsafe fn is_abort(signal: c_int, information: *const libc::siginfo_t) -> bool {
+    // SAFETY: the kernel passes a siginfo_t.
+    signal == libc::SIGABRT && unsafe { (*information).si_code } == libc::SI_TKILL
+}
+
+/// A thread of the library's own calls abort(3). Several do so at once where a change of
+/// credentials fails in a thread of the program's: there is one abort natively, and the program's
+/// handler runs once. So all but the first wait for the end of the process.
+fn abort_once() {
+    static IS_ABORTING: AtomicBool = AtomicBool::new(false);
+    while IS_ABORTING.swap(true, Relaxed) {
+        nap(1_000_000);
+    }
+}
+
 /// Whether this is abort(3) of a flow that is inside: of the library itself, or of the C library's
 /// handler of SIGSETXID at a home. Kept for later, the signal would be passed over: abort ends the
 /// process by an instruction that is none, once the signal has not ended it.
@@ -183,8 +208,8 @@ unsafe fn is_abort_inside(
     information: *const libc::siginfo_t,
     context: *mut c_void,
 ) -> bool {
-    // SAFETY: the kernel passes a siginfo_t.
-    if signal != libc::SIGABRT || unsafe { (*information).si_code } != libc::SI_TKILL {
+    // SAFETY: passed on.
+    if !unsafe { is_abort(signal, information) } {
         return false;
     }
     // Whether the flow is in a system call of the C library's, as it is if it has sent the signal.
