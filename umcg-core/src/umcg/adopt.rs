@@ -11,7 +11,7 @@ use crate::base::call::call;
 use crate::identity;
 use crate::os::signal;
 use rustix::io::Errno;
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed, Ordering::Release};
 
 /// Makes the calling pthread an adopted worker, at home and open. Its flow goes on as before.
 pub(crate) fn adopt(
@@ -33,7 +33,8 @@ pub(crate) fn adopt(
     adoption.is_changed.store(false, Relaxed);
     adoption.retires.store(false, Relaxed);
     adoption.storage.store(worker.tp.load(Relaxed), Relaxed);
-    adoption.is_adopted.store(true, Relaxed);
+    // ORDERING(adopted.1): Release, pairs with adopted.2: the descriptor is a home's from here on.
+    adoption.is_adopted.store(true, Release);
     signal::block(signal::only(GO));
     worker.node.set_state(state::BLOCKED);
     set_role(Owner::Worker(worker));

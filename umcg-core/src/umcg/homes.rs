@@ -14,6 +14,9 @@
 //! - *Marks.* A call that names a home by its tid marks it first and then looks whether it rests. A
 //!   home that begins to rest says so first and then looks for a mark (`marked.1`, `marked.2`).
 //!   Marks stay: such a home is retired, as nothing tells how it was changed.
+//! - *Descriptors are used again.* A tid leads to its descriptor before the thread is adopted. So
+//!   one that is taken back counts as no home's, until all that is left of its last one is cleared
+//!   (`adopted.1`, `adopted.2`).
 //! - *The end.* The kernel clears `alive` when the thread is gone. Only then its stack and its
 //!   descriptor are used again ([`reclaim`]).
 
@@ -149,6 +152,7 @@ pub(crate) fn reclaim() -> usize {
     }
     while let Some(worker) = gone {
         gone = next_retired(worker);
+        home(worker).adoption.is_adopted.store(false, Relaxed);
         thread::give_back(worker);
     }
     ending
@@ -215,7 +219,8 @@ pub(crate) fn rests(tid: u32) -> bool {
 fn adopted(tid: u32) -> Option<&'static Home> {
     let worker = WORKERS.get(tid)?;
     let home = worker.home.as_deref()?;
-    home.adoption.is_adopted().then_some(home)
+    // ORDERING(adopted.2): Acquire, pairs with adopted.1: nothing of its last home is seen.
+    home.adoption.is_adopted.load(Acquire).then_some(home)
 }
 
 /// Returns once the home thread with this tid has the storage of its worker.

@@ -11,7 +11,7 @@ enum { THREADS = 4, ROUNDS = 20, PAGE = 4096, WORD_WAIT = 128, WORD_WAKE_OP = 13
 
 static char *no_page;
 static sigset_t faults, all;
-static volatile sig_atomic_t handled;
+static int handled;
 static _Thread_local sigjmp_buf back;
 
 static void bad_calls(void)
@@ -85,7 +85,7 @@ static void calls(int signal)
 {
     (void)signal;
     bad_calls();
-    handled++;
+    __atomic_fetch_add(&handled, 1, __ATOMIC_RELAXED);
 }
 
 /* A fault is jumped out of, a signal that was sent returns. */
@@ -155,7 +155,7 @@ int main(void)
     in_threads(THREADS, makers_mask);
     SHOWN("masks of makers");
     in_threads(THREADS, in_a_wait);
-    MUST(handled == THREADS * ROUNDS);
+    MUST(__atomic_load_n(&handled, __ATOMIC_RELAXED) == THREADS * ROUNDS);
     SHOWN("masks of waits");
     sigemptyset(&action.sa_mask);
     action.sa_sigaction = calls_or_jumps;
