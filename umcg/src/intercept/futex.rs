@@ -47,54 +47,29 @@ pub(super) fn begin(guest: &'static Guest, call: &mut Call) -> Beginning {
 }
 
 /// futex_waitv(2).
-pub(super) fn begin_waitv(guest: &'static Guest, call: &mut Call) -> Stage {
-    if !prepare_to_wait(guest, call) {
-        return Stage::Home;
-    }
-    let arguments = &call.arguments;
-    // SAFETY: the arguments of a system call.
-    let wait = || unsafe { kernel::waitv(arguments) };
-    let outcome = state::preserved(call.keeps_vectors(), wait);
-    settle(guest, call, outcome)
+pub(super) fn begin_waitv(guest: &'static Guest, call: &mut Call) -> Beginning {
+    prepare_to_wait(guest, call, Suspension::List)
 }
 
 #[inline(never)]
 fn begin_wait(guest: &'static Guest, call: &mut Call) -> Beginning {
     let Some(plain) = WordWait::of(&call.arguments) else {
-        return Beginning::Stage(begin_other_wait(guest, call));
+        return prepare_to_wait(guest, call, Suspension::Futex);
     };
     // Looked at before the registers are saved that a switch does not keep.
     if let Some(result) = plain.look() {
         guest.counts.count(CountKind::Wait);
         return Beginning::Stage(answered(call, Some(result)));
     }
-    if prepare_to_wait(guest, call) {
-        Beginning::Suspend(Suspension::Word(plain))
-    } else {
-        Beginning::Stage(Stage::Home)
-    }
+    prepare_to_wait(guest, call, Suspension::Word(plain))
 }
 
-/// A wait with a timeout, or with arguments that are wrong.
-#[inline(never)]
-fn begin_other_wait(guest: &'static Guest, call: &mut Call) -> Stage {
-    if !prepare_to_wait(guest, call) {
-        return Stage::Home;
-    }
-    let arguments = &call.arguments;
-    // SAFETY: the arguments of a system call.
-    let wait = || unsafe { kernel::futex(arguments) };
-    let outcome = state::preserved(call.keeps_vectors(), wait);
-    settle(guest, call, outcome)
-}
-
-/// False if the call is to be made at home.
 #[inline(always)]
-fn prepare_to_wait(guest: &'static Guest, call: &mut Call) -> bool {
+fn prepare_to_wait(guest: &'static Guest, call: &mut Call, how: Suspension) -> Beginning {
     guest.counts.count(CountKind::Wait);
     if !run::is_begun() {
         // The only guest waits for its own handlers alone.
-        return false;
+        return Beginning::Stage(Stage::Home);
     }
     // A guest that cannot be adopted waits as a thread, in the same table.
     if !run::adopt(guest, call) {
@@ -104,7 +79,7 @@ fn prepare_to_wait(guest: &'static Guest, call: &mut Call) -> bool {
     guest.stand.note(LeaveReason::Word, call);
     call.notes[HANDLED] = guest.handled.load(Relaxed) as usize;
     call.notes[CUT] = guest.cut.load(Relaxed) as usize;
-    true
+    Beginning::Suspend(how)
 }
 
 #[inline(never)]

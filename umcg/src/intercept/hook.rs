@@ -137,9 +137,9 @@ fn is_of_threads(number: usize) -> bool {
 fn answer_call(guest: &'static Guest, call: &mut Call, answer: User) -> Beginning {
     let stage = match answer {
         User::Futex => return futex::begin(guest, call),
+        User::FutexWaitv => return futex::begin_waitv(guest, call),
         User::SharedWait => return wait_shared(guest, call),
         User::Yield => return give_way(guest, call),
-        User::FutexWaitv => futex::begin_waitv(guest, call),
         User::Sleep => sleep::begin(guest, call),
         User::Tid => tell_tid(call),
         User::Mask => set_mask(guest, call),

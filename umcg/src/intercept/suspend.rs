@@ -12,7 +12,7 @@ use super::futex;
 use super::guest::Guest;
 use super::stage::{Stage, answered};
 use super::state;
-use crate::futex::kernel::{Outcome, WordWait};
+use crate::futex::kernel::{self, Outcome, WordWait};
 use crate::rt::wait::yielding::yield_to_another;
 use umcg_intercept::Call;
 
@@ -27,6 +27,10 @@ pub(super) enum Beginning {
 pub(super) enum Suspension {
     /// The guest waits for a word, which has been looked at.
     Word(WordWait),
+    /// It waits by futex(2) in another way.
+    Futex,
+    /// It waits by futex_waitv(2).
+    List,
     /// The guest gives way to other guests.
     Yield {
         /// The kernel's other threads come next.
@@ -37,9 +41,14 @@ pub(super) enum Suspension {
 /// Leaves the server, and tells how the call goes on afterwards. Switches.
 #[inline(always)]
 pub(super) fn suspend(guest: &'static Guest, call: &mut Call, how: Suspension) -> Stage {
-    let is_wait = matches!(how, Suspension::Word(_));
+    let is_wait = !matches!(how, Suspension::Yield { .. });
+    let arguments = &call.arguments;
     let outcome = state::preserved(call.keeps_vectors(), || match how {
         Suspension::Word(wait) => wait.wait(),
+        // SAFETY: the arguments of a system call.
+        Suspension::Futex => unsafe { kernel::futex(arguments) },
+        // SAFETY: likewise.
+        Suspension::List => unsafe { kernel::waitv(arguments) },
         Suspension::Yield { is_for_all } if yield_to_another() && !is_for_all => Outcome::Done(0),
         Suspension::Yield { .. } => Outcome::Kernel,
     });
