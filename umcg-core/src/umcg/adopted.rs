@@ -299,7 +299,10 @@ pub(crate) fn may_have_come(worker: &'static Worker, signals: u64) -> bool {
 /// Whether the worker, which is the caller, is at home and closed, or away and called home.
 #[inline(always)]
 pub(crate) fn has_signal(worker: &'static Worker) -> bool {
-    let adoption = &home(worker).adoption;
+    // No panic: the hook's way out is no place for one.
+    let Some(Home { adoption, .. }) = worker.home.as_deref() else {
+        return false;
+    };
     if worker.is_blocked() {
         adoption.is_closed.load(Relaxed)
     } else {

@@ -57,7 +57,7 @@ pub(super) fn look() {
 }
 
 #[cold]
-fn look_now() {
+extern "C" fn look_now() {
     IS_UNSEEN.store(false, Relaxed);
     if look_again().unfinished {
         IS_UNSEEN.store(true, Relaxed);

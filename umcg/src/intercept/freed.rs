@@ -58,7 +58,7 @@ pub(super) fn note_sent() {
 /// The calling guest is away, and will not end with this call: its home is to look for the signals
 /// that it wants.
 #[cold]
-pub(super) fn tell(guest: &Guest) {
+pub(super) extern "C" fn tell(guest: &Guest) {
     guest.home.is_untold.store(false, Relaxed);
     if let Some(adopted) = guest::adopted().filter(|adopted| adopted.is_away()) {
         adopted.tell();

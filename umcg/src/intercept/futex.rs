@@ -52,7 +52,8 @@ pub(super) fn begin_waitv(guest: &'static Guest, call: &mut Call) -> Beginning {
 }
 
 #[inline(never)]
-fn begin_wait(guest: &'static Guest, call: &mut Call) -> Beginning {
+#[allow(improper_ctypes_definitions, reason = "called by Rust; not to unwind")]
+extern "C" fn begin_wait(guest: &'static Guest, call: &mut Call) -> Beginning {
     let Some(plain) = WordWait::of(&call.arguments) else {
         return prepare_to_wait(guest, call, Suspension::Futex);
     };
@@ -83,7 +84,7 @@ fn prepare_to_wait(guest: &'static Guest, call: &mut Call, how: Suspension) -> B
 }
 
 #[inline(never)]
-fn wake(guest: &'static Guest, call: &mut Call) -> Stage {
+extern "C" fn wake(guest: &'static Guest, call: &mut Call) -> Stage {
     guest.counts.count(CountKind::Wake);
     // SAFETY: the arguments of a system call.
     let outcome = unsafe { kernel::futex_with(&call.arguments, outsider::wake) };
@@ -117,7 +118,8 @@ fn waits(operation: usize) -> bool {
 
 /// The stage after an operation of the table.
 #[inline(never)]
-pub(super) fn settle(guest: &'static Guest, call: &mut Call, outcome: Outcome) -> Stage {
+#[allow(improper_ctypes_definitions, reason = "called by Rust; not to unwind")]
+pub(super) extern "C" fn settle(guest: &'static Guest, call: &mut Call, outcome: Outcome) -> Stage {
     match outcome {
         Outcome::Done(result) => answered(call, Some(result)),
         Outcome::Kernel => Stage::Home,

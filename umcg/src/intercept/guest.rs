@@ -247,7 +247,7 @@ impl Guest {
     }
 
     #[cold]
-    fn is_caller_child(&self) -> bool {
+    extern "C" fn is_caller_child(&self) -> bool {
         let is_child = process() != PROCESS.load(Relaxed);
         if !is_child && self.children.load(Relaxed) == IN_VFORK {
             // It sleeps until the child has another memory, or has ended.

@@ -35,6 +35,40 @@ use umcg_intercept::{Call, Next};
 const NO_MEMORY: isize = -(libc::ENOMEM as isize);
 const ENOSYS: isize = -(libc::ENOSYS as isize);
 
+/// How the hook ends. All but the first four have left, or do not.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+enum Leaving {
+    Return,
+    Native,
+    Again,
+    Tail,
+    /// The guest leaves although it is closed.
+    AgainClosed,
+    /// The guest stays inside.
+    AgainInside,
+    NativeInside,
+}
+
+/// The guest is about to leave with this stage.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Ending {
+    how: Leaving,
+    stage: Stage,
+}
+
+impl Ending {
+    const fn of(how: Leaving, stage: Stage) -> Ending {
+        Ending { how, stage }
+    }
+}
+
+/// A handler that interrupts this function before the guest is inside, or when it has left, may
+/// unwind it. A function of Rust's that has landing pads ends the process then, as the place is
+/// none from which it calls. So this has none: whatever it calls is compiled into it and does not
+/// panic, or is `extern "C"` and does not unwind.
+///
 /// # Safety
 /// The engine calls it, at a site.
 pub(super) unsafe extern "C" fn hook(call: &mut Call) -> Next {
@@ -45,10 +79,7 @@ pub(super) unsafe extern "C" fn hook(call: &mut Call) -> Next {
         guest.enter();
         take_answer(guest, call)
     } else if guest.is_child() {
-        if is_exec(call.number) {
-            signal::free_go();
-        }
-        return pass(call);
+        return pass_in_child(call);
     } else if guest.is_inside() || guest.is_home_handler() {
         return pass(call);
     } else {
@@ -59,11 +90,29 @@ pub(super) unsafe extern "C" fn hook(call: &mut Call) -> Next {
             Beginning::Suspend(how) => suspend::suspend(guest, call, how),
         }
     };
-    // The usual ends, without the frame of the others.
-    match stage {
-        Stage::Return if guest.leave() => Next::Return,
-        Stage::Native if guest.leave() => Next::Native,
+    let mut ending = match stage {
+        // The usual ones.
+        Stage::Return => Ending::of(Leaving::Return, stage),
+        Stage::Native => Ending::of(Leaving::Native, stage),
         stage => carry_out(guest, call, stage),
+    };
+    loop {
+        let next = match ending.how {
+            Leaving::Return => Next::Return,
+            Leaving::Native => Next::Native,
+            Leaving::Again => Next::Again,
+            Leaving::Tail => Next::Tail,
+            Leaving::AgainClosed => {
+                guest.leave_closed();
+                return Next::Again;
+            }
+            Leaving::AgainInside => return Next::Again,
+            Leaving::NativeInside => return Next::Native,
+        };
+        if guest.leave() {
+            return next;
+        }
+        ending = see_to_signal(guest, call, ending.stage);
     }
 }
 
@@ -76,7 +125,7 @@ fn is_exec(number: usize) -> bool {
 
 /// A call that is none of a guest's: the kernel makes it.
 #[inline(never)]
-fn pass(call: &mut Call) -> Next {
+extern "C" fn pass(call: &mut Call) -> Next {
     let outsiders = (!guest::is_aside()).then(|| outsider::pass(call)).flatten();
     if let Some(next) = outsiders {
         next
@@ -85,6 +134,15 @@ fn pass(call: &mut Call) -> Next {
     } else {
         Next::Native
     }
+}
+
+/// The same in a child that shares the guest's state.
+#[cold]
+extern "C" fn pass_in_child(call: &mut Call) -> Next {
+    if is_exec(call.number) {
+        signal::free_go();
+    }
+    pass(call)
 }
 
 #[inline(always)]
@@ -102,7 +160,8 @@ fn begin(guest: &'static Guest, call: &mut Call) -> Beginning {
 }
 
 #[inline(never)]
-fn begin_by_class(guest: &'static Guest, call: &mut Call) -> Beginning {
+#[allow(improper_ctypes_definitions, reason = "called by Rust; not to unwind")]
+extern "C" fn begin_by_class(guest: &'static Guest, call: &mut Call) -> Beginning {
     let stage = match class::of(call.number, &call.arguments) {
         Class::User(answer) => return answer_call(guest, call, answer),
         Class::Pass => Stage::Native,
@@ -213,7 +272,7 @@ fn tell_tid(call: &mut Call) -> Stage {
 /// The stage after a call that the stub has made. The answer is taken before anything else: the
 /// stub may have to make another call first.
 #[inline(never)]
-fn take_answer(guest: &Guest, call: &mut Call) -> Stage {
+extern "C" fn take_answer(guest: &Guest, call: &mut Call) -> Stage {
     let answer = call.result;
     match restore(call) {
         Stage::Forked => {
@@ -242,7 +301,7 @@ fn take_answer(guest: &Guest, call: &mut Call) -> Stage {
 
 /// Carries the stage out, or gives the stub a call to make first.
 #[inline(never)]
-fn carry_out(guest: &'static Guest, call: &mut Call, mut stage: Stage) -> Next {
+extern "C" fn carry_out(guest: &'static Guest, call: &mut Call, mut stage: Stage) -> Ending {
     loop {
         if stage.is_at_home() {
             guest.note_tid();
@@ -262,72 +321,72 @@ fn carry_out(guest: &'static Guest, call: &mut Call, mut stage: Stage) -> Next {
                 // Inside until both sides are back: the library's locks are held.
                 thread::before_fork();
                 keep(call, Stage::Forked);
-                return Next::Again;
+                return Ending::of(Leaving::AgainInside, stage);
             }
             Stage::Exit => {
                 thread::exit(guest, call);
-                return Next::Native;
+                return Ending::of(Leaving::NativeInside, stage);
             }
-            _ => {
-                if let Some(next) = leave(guest, call, stage) {
-                    return next;
-                }
-                if guest::is_away() {
-                    go_home(guest, call);
-                }
-                return open(guest, call, stage);
-            }
+            _ => return Ending::of(prepare_to_leave(guest, call, stage), stage),
         }
     }
 }
 
-/// Leaves the hook for the stage; None if a signal has come.
-fn leave(guest: &'static Guest, call: &mut Call, stage: Stage) -> Option<Next> {
-    let next = match stage {
-        Stage::Return | Stage::ReturnAtHome => Next::Return,
+/// The guest is about to leave the hook with this stage.
+fn prepare_to_leave(guest: &'static Guest, call: &mut Call, stage: Stage) -> Leaving {
+    match stage {
+        Stage::Return | Stage::ReturnAtHome => Leaving::Return,
         Stage::Exec => {
             state::preserved(call.keeps_vectors(), trace::flush);
             signal::yield_go();
             keep(call, Stage::NoExec);
-            Next::Again
+            Leaving::Again
         }
         Stage::Rest => {
             keep(call, Stage::Rested);
-            Next::Again
+            Leaving::Again
         }
         Stage::Room => {
             keep(call, Stage::Roomed);
             partial::wait_for_room(call);
-            let has_left = guest.leave();
-            if !has_left {
-                restore(call);
-            }
-            return has_left.then_some(Next::Again);
+            Leaving::Again
         }
         Stage::Map => {
             keep(call, Stage::Mapped);
-            Next::Again
+            Leaving::Again
         }
-        Stage::Tail if thread::before_tail(guest, call) => Next::Tail,
+        Stage::Tail if thread::before_tail(guest, call) => Leaving::Tail,
         Stage::Tail => {
             call.result = NO_MEMORY;
-            Next::Return
+            Leaving::Return
         }
         Stage::Home => {
             guest.permit();
-            Next::Native
+            Leaving::Native
         }
         Stage::MaskInKernel => {
             signal::note_next_mask(guest, call.arguments);
-            Next::Native
+            Leaving::Native
         }
-        _ => Next::Native,
-    };
-    guest.leave().then_some(next)
+        _ => Leaving::Native,
+    }
+}
+
+/// A signal came as the guest was about to leave with this stage: it is inside again.
+#[cold]
+extern "C" fn see_to_signal(guest: &'static Guest, call: &mut Call, stage: Stage) -> Ending {
+    if stage == Stage::Room {
+        // The call itself, in place of the wait for room.
+        restore(call);
+    }
+    if guest::is_away() {
+        go_home(guest, call);
+    }
+    open(guest, call, stage)
 }
 
 /// Makes the stub give the kernel the guest's own mask, and come back to the stage.
-fn open(guest: &'static Guest, call: &mut Call, stage: Stage) -> Next {
+fn open(guest: &'static Guest, call: &mut Call, stage: Stage) -> Ending {
     keep(call, stage);
     // From here on the guest counts as open, and handlers as the program's code. Until the kernel
     // has the mask no signal comes.
@@ -340,6 +399,5 @@ fn open(guest: &'static Guest, call: &mut Call, stage: Stage) -> Next {
         0,
         size_of::<u64>(),
     ]);
-    guest.leave_closed();
-    Next::Again
+    Ending::of(Leaving::AgainClosed, stage)
 }

@@ -16,7 +16,7 @@ struct Area([u8; MOST]);
 /// Not inlined: a caller would have the area on its stack all the time, and the hook calls itself
 /// while it is inside. A thread may have a stack of 16 KiB.
 #[inline(never)]
-pub(super) fn preserved<R>(keeps_vectors: bool, f: impl FnOnce() -> R) -> R {
+pub(super) extern "C" fn preserved<R>(keeps_vectors: bool, f: impl FnOnce() -> R) -> R {
     let mut area = MaybeUninit::<Area>::uninit();
     let at = area.as_mut_ptr().cast::<u8>();
     // SAFETY: an area of the right size and alignment. The site tells what code there relies on.
