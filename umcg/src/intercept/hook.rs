@@ -12,7 +12,8 @@
 //!
 //! Handlers, cancellation among them, run at two kinds of places only: in the program's own code,
 //! and at the `syscall` of the engine's stub. No frame of ours is on the stack there, so a handler
-//! may unwind it, or never return.
+//! may unwind it, or never return. (But that of [`hook`] itself, in its first and last
+//! instructions.)
 //!
 //! The notes of a call hold the stage and the call's own number and arguments while the stub makes
 //! another call in between.
@@ -53,14 +54,14 @@ enum Leaving {
 /// The guest is about to leave with this stage.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Ending {
+struct WayOut {
     how: Leaving,
     stage: Stage,
 }
 
-impl Ending {
-    const fn of(how: Leaving, stage: Stage) -> Ending {
-        Ending { how, stage }
+impl WayOut {
+    const fn of(how: Leaving, stage: Stage) -> WayOut {
+        WayOut { how, stage }
     }
 }
 
@@ -90,14 +91,14 @@ pub(super) unsafe extern "C" fn hook(call: &mut Call) -> Next {
             Beginning::Suspend(how) => suspend::suspend(guest, call, how),
         }
     };
-    let mut ending = match stage {
+    let mut way_out = match stage {
         // The usual ones.
-        Stage::Return => Ending::of(Leaving::Return, stage),
-        Stage::Native => Ending::of(Leaving::Native, stage),
+        Stage::Return => WayOut::of(Leaving::Return, stage),
+        Stage::Native => WayOut::of(Leaving::Native, stage),
         stage => carry_out(guest, call, stage),
     };
     loop {
-        let next = match ending.how {
+        let next = match way_out.how {
             Leaving::Return => Next::Return,
             Leaving::Native => Next::Native,
             Leaving::Again => Next::Again,
@@ -112,7 +113,7 @@ pub(super) unsafe extern "C" fn hook(call: &mut Call) -> Next {
         if guest.leave() {
             return next;
         }
-        ending = see_to_signal(guest, call, ending.stage);
+        way_out = see_to_signal(guest, call, way_out.stage);
     }
 }
 
@@ -301,7 +302,7 @@ extern "C" fn take_answer(guest: &Guest, call: &mut Call) -> Stage {
 
 /// Carries the stage out, or gives the stub a call to make first.
 #[inline(never)]
-extern "C" fn carry_out(guest: &'static Guest, call: &mut Call, mut stage: Stage) -> Ending {
+extern "C" fn carry_out(guest: &'static Guest, call: &mut Call, mut stage: Stage) -> WayOut {
     loop {
         if stage.is_at_home() {
             guest.note_tid();
@@ -321,13 +322,13 @@ extern "C" fn carry_out(guest: &'static Guest, call: &mut Call, mut stage: Stage
                 // Inside until both sides are back: the library's locks are held.
                 thread::before_fork();
                 keep(call, Stage::Forked);
-                return Ending::of(Leaving::AgainInside, stage);
+                return WayOut::of(Leaving::AgainInside, stage);
             }
             Stage::Exit => {
                 thread::exit(guest, call);
-                return Ending::of(Leaving::NativeInside, stage);
+                return WayOut::of(Leaving::NativeInside, stage);
             }
-            _ => return Ending::of(prepare_to_leave(guest, call, stage), stage),
+            _ => return WayOut::of(prepare_to_leave(guest, call, stage), stage),
         }
     }
 }
@@ -374,7 +375,7 @@ fn prepare_to_leave(guest: &'static Guest, call: &mut Call, stage: Stage) -> Lea
 
 /// A signal came as the guest was about to leave with this stage: it is inside again.
 #[cold]
-extern "C" fn see_to_signal(guest: &'static Guest, call: &mut Call, stage: Stage) -> Ending {
+extern "C" fn see_to_signal(guest: &'static Guest, call: &mut Call, stage: Stage) -> WayOut {
     if stage == Stage::Room {
         // The call itself, in place of the wait for room.
         restore(call);
@@ -386,7 +387,7 @@ extern "C" fn see_to_signal(guest: &'static Guest, call: &mut Call, stage: Stage
 }
 
 /// Makes the stub give the kernel the guest's own mask, and come back to the stage.
-fn open(guest: &'static Guest, call: &mut Call, stage: Stage) -> Ending {
+fn open(guest: &'static Guest, call: &mut Call, stage: Stage) -> WayOut {
     keep(call, stage);
     // From here on the guest counts as open, and handlers as the program's code. Until the kernel
     // has the mask no signal comes.
@@ -399,5 +400,5 @@ fn open(guest: &'static Guest, call: &mut Call, stage: Stage) -> Ending {
         0,
         size_of::<u64>(),
     ]);
-    Ending::of(Leaving::AgainClosed, stage)
+    WayOut::of(Leaving::AgainClosed, stage)
 }
