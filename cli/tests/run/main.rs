@@ -18,7 +18,8 @@
 //! | `UMCG_RUN_NATIVE` | run each program natively only: shows that the programs are sound |
 //! | `UMCG_RUN_GDB` | the state of a hung process has its backtraces, from gdb |
 //!
-//! `seeing.rs` looks inside programs of `seeing/` from outside.
+//! `seeing.rs` looks inside programs of `seeing/` from outside. `frames.rs` looks at the library
+//! that is loaded.
 //!
 //! Invariants:
 //!
@@ -32,6 +33,7 @@
 mod compare;
 mod compile;
 mod corpus;
+mod frames;
 mod group;
 mod process;
 mod program;
