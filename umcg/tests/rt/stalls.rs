@@ -205,18 +205,21 @@ fn a_line_by_itself() {
                 while start.elapsed() < Duration::from_millis(computes) {}
                 std::io::stdin().read_exact(&mut [0]).unwrap()
             });
-            (worker.unwrap(), runtime.spawn(|| ()))
+            worker.unwrap()
         };
+        // Nothing is told of a worker that keeps no other from running.
+        let other = runtime.spawn(umcg::park);
         // The last one computes for more than half of the time until it would be reported.
         let all = [
             blocks("sleepy", 0),
             blocks("sleepy", 0),
             blocks("dozy", 700),
         ];
-        for (worker, other) in all {
+        for worker in all {
             worker.join().unwrap();
-            other.join().unwrap();
         }
+        other.handle().unpark();
+        other.join().unwrap();
         return;
     }
     let run = |stalls, told: &[_]| lines_of_child(TEST, stalls, told);
