@@ -130,10 +130,6 @@ pub(crate) unsafe fn futex_with(
     others: impl Fn(usize, usize, u32) -> usize,
 ) -> Outcome {
     let (operation, pointer) = (arguments[1] as u32, arguments[3]);
-    if operation == PRIVATE | WAKE {
-        // Nearly all calls that do not wait.
-        return wake(arguments[0], arguments[2] as i32, single::ALL, others);
-    }
     let (flags, command) = (
         operation & (PRIVATE | CLOCK_REALTIME),
         operation & !(PRIVATE | CLOCK_REALTIME),
