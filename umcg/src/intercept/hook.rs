@@ -36,19 +36,16 @@ use umcg_intercept::{Call, Next};
 const NO_MEMORY: isize = -(libc::ENOMEM as isize);
 const ENOSYS: isize = -(libc::ENOSYS as isize);
 
-/// How the hook ends. All but the first four have left, or do not.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(usize)]
+/// How the guest leaves the hook.
+#[derive(Clone, Copy)]
+#[repr(C)]
 enum Leaving {
-    Return,
-    Native,
-    Again,
-    Tail,
-    /// The guest leaves although it is closed.
-    AgainClosed,
-    /// The guest stays inside.
-    AgainInside,
-    NativeInside,
+    /// Unless a signal has come, to which it has to see first.
+    Open(Next),
+    /// Closed, as the stub's next call opens.
+    Closed,
+    /// Not: it stays inside.
+    Inside(Next),
 }
 
 /// The guest is about to leave with this stage.
@@ -93,27 +90,20 @@ pub(super) unsafe extern "C" fn hook(call: &mut Call) -> Next {
     };
     let mut way_out = match stage {
         // The usual ones.
-        Stage::Return => WayOut::of(Leaving::Return, stage),
-        Stage::Native => WayOut::of(Leaving::Native, stage),
+        Stage::Return => WayOut::of(Leaving::Open(Next::Return), stage),
+        Stage::Native => WayOut::of(Leaving::Open(Next::Native), stage),
         stage => carry_out(guest, call, stage),
     };
     loop {
-        let next = match way_out.how {
-            Leaving::Return => Next::Return,
-            Leaving::Native => Next::Native,
-            Leaving::Again => Next::Again,
-            Leaving::Tail => Next::Tail,
-            Leaving::AgainClosed => {
+        match way_out.how {
+            Leaving::Open(next) if guest.leave() => return next,
+            Leaving::Open(_) => way_out = see_to_signal(guest, call, way_out.stage),
+            Leaving::Closed => {
                 guest.leave_closed();
                 return Next::Again;
             }
-            Leaving::AgainInside => return Next::Again,
-            Leaving::NativeInside => return Next::Native,
-        };
-        if guest.leave() {
-            return next;
+            Leaving::Inside(next) => return next,
         }
-        way_out = see_to_signal(guest, call, way_out.stage);
     }
 }
 
@@ -322,54 +312,57 @@ extern "C" fn carry_out(guest: &'static Guest, call: &mut Call, mut stage: Stage
                 // Inside until both sides are back: the library's locks are held.
                 thread::before_fork();
                 keep(call, Stage::Forked);
-                return WayOut::of(Leaving::AgainInside, stage);
+                return WayOut::of(Leaving::Inside(Next::Again), stage);
             }
             Stage::Exit => {
                 thread::exit(guest, call);
-                return WayOut::of(Leaving::NativeInside, stage);
+                return WayOut::of(Leaving::Inside(Next::Native), stage);
             }
-            _ => return WayOut::of(prepare_to_leave(guest, call, stage), stage),
+            _ => {
+                let next = prepare_to_leave(guest, call, stage);
+                return WayOut::of(Leaving::Open(next), stage);
+            }
         }
     }
 }
 
 /// The guest is about to leave the hook with this stage.
-fn prepare_to_leave(guest: &'static Guest, call: &mut Call, stage: Stage) -> Leaving {
+fn prepare_to_leave(guest: &'static Guest, call: &mut Call, stage: Stage) -> Next {
     match stage {
-        Stage::Return | Stage::ReturnAtHome => Leaving::Return,
+        Stage::Return | Stage::ReturnAtHome => Next::Return,
         Stage::Exec => {
             state::preserved(call.keeps_vectors(), trace::flush);
             signal::yield_go();
             keep(call, Stage::NoExec);
-            Leaving::Again
+            Next::Again
         }
         Stage::Rest => {
             keep(call, Stage::Rested);
-            Leaving::Again
+            Next::Again
         }
         Stage::Room => {
             keep(call, Stage::Roomed);
             partial::wait_for_room(call);
-            Leaving::Again
+            Next::Again
         }
         Stage::Map => {
             keep(call, Stage::Mapped);
-            Leaving::Again
+            Next::Again
         }
-        Stage::Tail if thread::before_tail(guest, call) => Leaving::Tail,
+        Stage::Tail if thread::before_tail(guest, call) => Next::Tail,
         Stage::Tail => {
             call.result = NO_MEMORY;
-            Leaving::Return
+            Next::Return
         }
         Stage::Home => {
             guest.permit();
-            Leaving::Native
+            Next::Native
         }
         Stage::MaskInKernel => {
             signal::note_next_mask(guest, call.arguments);
-            Leaving::Native
+            Next::Native
         }
-        _ => Leaving::Native,
+        _ => Next::Native,
     }
 }
 
@@ -400,5 +393,5 @@ fn open(guest: &'static Guest, call: &mut Call, stage: Stage) -> WayOut {
         0,
         size_of::<u64>(),
     ]);
-    WayOut::of(Leaving::AgainClosed, stage)
+    WayOut::of(Leaving::Closed, stage)
 }
