@@ -78,6 +78,14 @@ pub fn signal_restorer() -> usize {
 #[derive(Clone, Copy, Debug)]
 pub enum Inside {}
 
+impl Inside {
+    /// Never called.
+    #[must_use]
+    pub fn is_at_call(&self) -> bool {
+        match *self {}
+    }
+}
+
 /// No context is the engine's.
 ///
 /// # Safety

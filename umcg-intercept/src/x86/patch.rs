@@ -113,14 +113,20 @@ pub(crate) fn patch(
     if windows.is_empty() {
         return Patched::none(counts);
     }
-    let Some(Trampolines { arena, made, moved }) = trampolines(image, mappings, &windows) else {
+    let Some(Trampolines {
+        arena,
+        made,
+        moved,
+        added,
+    }) = trampolines(image, mappings, &windows)
+    else {
         counts.no_memory += windows.len();
         return Patched::none(counts);
     };
     counts.no_memory += windows.len() - made.len();
     let sample = made.first().map(|one| (one.window.start(), one.jump()));
     // Before the first trap is written, since a thread may meet it at once.
-    let table = Some(publish(&made, moved, arena.clone()));
+    let table = Some(publish(&made, [moved, added], arena.clone()));
     let mut patched = Patched {
         counts,
         arena,
@@ -137,13 +143,12 @@ pub(crate) fn patch(
 }
 
 /// Tells the handler of traps.
-fn publish(made: &[Made], mut moved: Vec<Moved>, arena: Range<usize>) -> &'static Table {
-    moved.sort_unstable_by_key(|one| one.from);
+fn publish(made: &[Made], [moved, added]: [Vec<Moved>; 2], arena: Range<usize>) -> &'static Table {
     let tails = made
         .iter()
         .map(|one| (one.trampoline.site, one.trampoline.tail))
         .collect();
-    trap::publish(moved, tails, arena)
+    trap::publish(moved, added, tails, arena)
 }
 
 /// A site that was found.
@@ -220,6 +225,7 @@ struct Trampolines<'a> {
     arena: Range<usize>,
     made: Vec<Made<'a>>,
     moved: Vec<Moved>,
+    added: Vec<Moved>,
 }
 
 /// Maps and fills the arena.
@@ -242,7 +248,10 @@ fn trampolines<'a>(
         made.extend(trampoline.map(|trampoline| Made { window, trampoline }));
     }
     let Writer {
-        mut bytes, moved, ..
+        mut bytes,
+        moved,
+        added,
+        ..
     } = writer;
     bytes.resize(length, TRAP);
     // SAFETY: the arena has this length, is writable, and belongs to nothing else yet.
@@ -252,7 +261,12 @@ fn trampolines<'a>(
         return None;
     }
     let arena = arena..arena + length;
-    Some(Trampolines { arena, made, moved })
+    Some(Trampolines {
+        arena,
+        made,
+        moved,
+        added,
+    })
 }
 
 /// Writes the jumps. On an error nothing was written.

@@ -1,17 +1,28 @@
 //! A call in progress, shown to a signal handler as if it were made at its site.
 //!
-//! A handler that interrupts a call finds the pc in the stub. Unwinders cope with that. Handlers
-//! that compare the pc with addresses of their own do not: since glibc 2.41 `pthread_cancel` acts
-//! only if the pc lies between two labels around the C library's `syscall`. So a handler in front
-//! of the program's may put the site's registers into the context, and later the stub's back.
+//! A handler that interrupts a call finds the pc in the stub or in a trampoline. Unwinders cope
+//! with the stub, which has unwind tables. They end at a trampoline, which has none: cancellation
+//! would end the thread there without its destructors. And handlers that compare the pc with
+//! addresses of their own cope with neither: since glibc 2.41 `pthread_cancel` acts only if the pc
+//! lies between two labels around the C library's `syscall`. So a handler in front of the program's
+//! may put the site's registers into the context, and later the former ones back.
 
 use super::{stub, trap};
 
-/// The stub's registers, while a context has the site's.
+/// The stub's registers, or a trampoline's, while a context has the site's.
 #[derive(Clone, Copy, Debug)]
 pub struct Inside {
     stub: [usize; 3],
     site: [usize; 3],
+    is_at_call: bool,
+}
+
+impl Inside {
+    /// Whether the kernel makes the call, or has just made it, or is about to.
+    #[must_use]
+    pub fn is_at_call(&self) -> bool {
+        self.is_at_call
+    }
 }
 
 const REGISTERS: [i32; 3] = [libc::REG_RIP, libc::REG_RSP, libc::REG_RBP];
@@ -30,9 +41,11 @@ fn set_registers(context: &mut libc::ucontext_t, values: [usize; 3]) {
     }
 }
 
-/// If the context is that of a thread in a call by the stub or by a trampoline, gives it the
-/// registers of the site. The pc is then the old `syscall` for a call that will begin anew, and
-/// behind it for one that has ended. Safe in signal handlers.
+/// If the context is that of a thread in a call by the stub, or anywhere in a trampoline, gives it
+/// the registers of the site. The pc is then the old `syscall` for a call that will begin anew, and
+/// behind it for one that has ended; or that of another instruction of the site's, for the same one
+/// in a trampoline. None if the context is another one, or has unwind tables to the site: those of
+/// most instructions of the stub. Safe in signal handlers.
 ///
 /// # Safety
 ///
@@ -44,28 +57,48 @@ pub unsafe fn step_out(context: *mut libc::c_void) -> Option<Inside> {
     // SAFETY: reads a word of the stub's frame, at an instruction where that is complete.
     let word = |address: usize| unsafe { (address as *const usize).read() };
     let is_at = |call: usize| pc == call || pc == call + 2;
-    let (next, stack, frame) = if is_at(stub::pass()) {
-        (word(stack + 16), stack + ABOVE_PASSED, frame)
+    // The instruction is two bytes long, in both places.
+    let of_call = |next: usize| if is_call(pc) { next - 2 } else { next };
+    let (site, is_at_call) = if is_at(stub::pass()) {
+        (
+            [of_call(word(stack + 16)), stack + ABOVE_PASSED, frame],
+            true,
+        )
     } else if stub::hooked_calls().into_iter().any(is_at) {
-        (word(frame + 8), frame + ABOVE_HOOKED, word(frame))
+        (
+            [of_call(word(frame + 8)), frame + ABOVE_HOOKED, word(frame)],
+            true,
+        )
+    } else if stub::exempt().contains(&pc) && is_jump_back(pc) {
+        let to = context.uc_mcontext.gregs[libc::REG_RCX as usize] as usize;
+        ([trap::original(to)?, stack, frame], false)
     } else {
-        let site = trap::site_of_tail(pc).or_else(|| trap::site_of_tail(pc - 2))?;
-        (site.next, stack, frame)
+        let is_at_call = [pc, pc.wrapping_sub(2)]
+            .into_iter()
+            .any(|call| trap::site_of_tail(call).is_some());
+        ([trap::original(pc)?, stack, frame], is_at_call)
     };
-    // Whether the instruction is yet to come: it is two bytes long, in both places.
-    let to_come = is_call(pc);
-    let site = [if to_come { next - 2 } else { next }, stack, frame];
     set_registers(context, site);
-    Some(Inside { stub, site })
+    Some(Inside {
+        stub,
+        site,
+        is_at_call,
+    })
 }
 
-/// Whether a `syscall` is at the address, which lies in the stub or in a trampoline.
+/// Whether a `syscall` is at the address, which lies in the stub.
 fn is_call(pc: usize) -> bool {
-    // SAFETY: code of the engine, and more of it follows each call.
+    // SAFETY: code of the stub, and more of it follows each call.
     unsafe { (pc as *const [u8; 2]).read_unaligned() == [0x0f, 0x05] }
 }
 
-/// Puts the stub's registers back, unless the handler has changed those of the site.
+/// Whether the stub is about to jump to the address in rcx, with all other registers as there.
+fn is_jump_back(pc: usize) -> bool {
+    // SAFETY: as above.
+    unsafe { (pc as *const [u8; 2]).read_unaligned() == [0xff, 0xe1] }
+}
+
+/// Puts the former registers back, unless the handler has changed those of the site.
 ///
 /// # Safety
 ///

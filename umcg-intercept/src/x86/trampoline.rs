@@ -56,6 +56,9 @@ pub(crate) struct Writer {
     pub(crate) bytes: Vec<u8>,
     /// All instructions of the windows: an old address, and the same place here.
     pub(crate) moved: Vec<Moved>,
+    /// All other instructions, and addresses where the registers that functions rely on are as
+    /// there.
+    pub(crate) added: Vec<Moved>,
 }
 
 impl Writer {
@@ -68,11 +71,18 @@ impl Writer {
             keeps_vectors,
             bytes,
             moved: Vec::new(),
+            added: Vec::new(),
         }
     }
 
     fn here(&self) -> usize {
         self.address + self.bytes.len()
+    }
+
+    /// Here follows an instruction at which the registers are as at this address.
+    fn stands_for(&mut self, from: usize) {
+        let to = self.here();
+        self.added.push(Moved { from, to });
     }
 
     /// Code that ends in a displacement to the target.
@@ -108,13 +118,14 @@ impl Writer {
         window: &Window,
         original: impl Fn(&Instruction) -> &'a [u8],
     ) -> Option<Trampoline> {
-        let (bytes, moved) = (self.bytes.len(), self.moved.len());
-        let added = self.try_add(window, original);
-        if added.is_none() {
+        let (bytes, moved, added) = (self.bytes.len(), self.moved.len(), self.added.len());
+        let made = self.try_add(window, original);
+        if made.is_none() {
             self.bytes.truncate(bytes);
             self.moved.truncate(moved);
+            self.added.truncate(added);
         }
-        added
+        made
     }
 
     fn try_add<'a>(
@@ -129,24 +140,29 @@ impl Writer {
         for step in &window.before {
             self.displaced(step, original(step))?;
         }
-        let next = end(&window.syscall);
+        let (call, next) = (start(&window.syscall), end(&window.syscall));
         self.moved.push(Moved {
-            from: start(&window.syscall),
+            from: call,
             to: self.here(),
         });
         self.relative(&[0x48, 0x8d, 0x0d], next)?;
+        self.stands_for(call);
         self.relative(&[0x4c, 0x8d, 0x1d], site)?;
+        self.stands_for(call);
         self.relative(&[0xff, 0x25], self.address)?;
         let tail = self.here();
+        self.stands_for(call);
         self.bytes.extend([0x0f, 0x05]);
         let mut resume = next;
         if !window.after.is_empty() {
             resume = self.here();
+            self.stands_for(next);
             self.relative(&[0x48, 0x8d, 0x0d], next)?;
             for step in &window.after {
                 self.displaced(step, original(step))?;
             }
         }
+        self.stands_for(window.end());
         self.relative(&[0xe9], window.end())?;
         let fields = [next, resume, tail, self.keeps_vectors.into()];
         for (field, value) in fields.into_iter().enumerate() {

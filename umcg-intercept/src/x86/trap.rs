@@ -14,7 +14,10 @@ const TABLES: usize = 1024;
 
 /// What the trap handler knows of one object.
 pub(crate) struct Table {
+    /// By ascending original address.
     moved: Vec<Moved>,
+    /// All instructions of trampolines, by ascending address there.
+    instructions: Vec<Moved>,
     /// Descriptors of sites and the calls in their trampolines, by ascending address.
     tails: Vec<(usize, usize)>,
     arena: Range<usize>,
@@ -23,14 +26,20 @@ pub(crate) struct Table {
 
 static ALL: [AtomicPtr<Table>; TABLES] = [const { AtomicPtr::new(core::ptr::null_mut()) }; TABLES];
 
-/// Publishes an object's table.
+/// Publishes an object's table. `added`: instructions that are no moved ones, and original
+/// addresses that stand for them.
 pub(crate) fn publish(
-    moved: Vec<Moved>,
+    mut moved: Vec<Moved>,
+    added: Vec<Moved>,
     tails: Vec<(usize, usize)>,
     arena: Range<usize>,
 ) -> &'static Table {
+    let mut instructions: Vec<Moved> = moved.iter().copied().chain(added).collect();
+    instructions.sort_unstable_by_key(|one| one.to);
+    moved.sort_unstable_by_key(|one| one.from);
     let table: &'static Table = Box::leak(Box::new(Table {
         moved,
+        instructions,
         tails,
         arena,
         alive: AtomicBool::new(true),
@@ -73,6 +82,17 @@ impl Table {
 
 fn alive() -> impl Iterator<Item = &'static Table> {
     ALL.iter().map_while(load).filter(|table| table.is_alive())
+}
+
+/// The original address that stands for an instruction in a trampoline: the registers that
+/// functions rely on are as there.
+pub(crate) fn original(pc: usize) -> Option<usize> {
+    let table = alive().find(|table| table.arena.contains(&pc))?;
+    let at = table
+        .instructions
+        .binary_search_by_key(&pc, |one| one.to)
+        .ok()?;
+    Some(table.instructions[at].from)
 }
 
 /// The same place in a trampoline.

@@ -219,7 +219,7 @@ unsafe fn is_abort_inside(
     };
     // SAFETY: just stepped out of.
     unsafe { step_in(context, inside) };
-    true
+    inside.is_at_call()
 }
 
 /// Whether an instruction caused the signal, which would only come again.

@@ -1,0 +1,181 @@
+//! A handler that interrupts a call at any instruction can unwind the thread's stack to its end.
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use umcg_memory as _;
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod stepped {
+    use core::arch::global_asm;
+    use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use umcg_intercept::{Call, Config, Next, step_in, step_out};
+
+    const NATIVE: usize = 500;
+    const AGAIN: usize = 501;
+    const TAIL: usize = 502;
+    const RETURN: usize = 503;
+    const GETPID: usize = libc::SYS_getpid as usize;
+
+    static HOOKED: [u8; 512] = {
+        let mut hooked = [0; 512];
+        let mut number = NATIVE;
+        while number <= RETURN {
+            hooked[number] = 1;
+            number += 1;
+        }
+        hooked
+    };
+    /// Where the stack of the test ends, as an unwinder sees it.
+    static END: AtomicUsize = AtomicUsize::new(0);
+    /// Instructions that were seen: in trampolines, and in all.
+    static SEEN: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
+    // Two sites: behind other instructions, and with instructions behind it.
+    global_asm!(
+        ".macro test_site name, after",
+        r"\name:",
+        ".cfi_startproc",
+        "push rbp",
+        ".cfi_adjust_cfa_offset 8",
+        "mov eax, edi",
+        r".ifc \after, yes",
+        "test eax, eax",
+        "jne 2f",
+        "xor eax, eax",
+        "2:",
+        "syscall",
+        "lea rcx, [rsp + 16]",
+        "mov edx, 7",
+        ".else",
+        "lea rdx, [rsp + 16]",
+        "mov ecx, 7",
+        "syscall",
+        ".endif",
+        "pop rbp",
+        ".cfi_adjust_cfa_offset -8",
+        "ret",
+        ".cfi_endproc",
+        ".endm",
+        "test_site test_before, no",
+        "test_site test_after, yes",
+        ".purgem test_site",
+        // Calls a function with a trap after each instruction.
+        "test_step:", // function, its argument
+        ".cfi_startproc",
+        "push rbp",
+        ".cfi_def_cfa_offset 16",
+        ".cfi_offset rbp, -16",
+        "mov rbp, rsp",
+        ".cfi_def_cfa_register rbp",
+        "mov rax, rdi",
+        "mov rdi, rsi",
+        "pushfq",
+        "or dword ptr [rsp], 0x100",
+        "popfq",
+        "call rax",
+        "pushfq",
+        "and dword ptr [rsp], 0xfffffeff",
+        "popfq",
+        "pop rbp",
+        ".cfi_def_cfa rsp, 8",
+        "ret",
+        ".cfi_endproc",
+    );
+
+    unsafe extern "C" {
+        fn test_before(number: usize) -> usize;
+        fn test_after(number: usize) -> usize;
+        fn test_step(f: unsafe extern "C" fn(usize) -> usize, number: usize) -> usize;
+        fn backtrace(frames: *mut usize, count: i32) -> i32;
+    }
+
+    unsafe extern "C" fn hook(call: &mut Call) -> Next {
+        let number = std::mem::replace(&mut call.number, GETPID);
+        match number {
+            _ if call.step == 1 => Next::Return,
+            NATIVE => Next::Native,
+            AGAIN => Next::Again,
+            TAIL => Next::Tail,
+            _ => {
+                // SAFETY: no arguments.
+                call.result = unsafe { libc::getpid() } as isize;
+                Next::Return
+            }
+        }
+    }
+
+    /// The outermost frame.
+    fn end_of_stack() -> usize {
+        let mut frames = [0; 64];
+        // SAFETY: room for the frames.
+        let count = unsafe { backtrace(frames.as_mut_ptr(), 64) };
+        frames[count as usize - 1]
+    }
+
+    fn is_in_an_object(pc: usize) -> bool {
+        // SAFETY: zero is a value.
+        let mut known: libc::Dl_info = unsafe { core::mem::zeroed() };
+        // SAFETY: room for the answer.
+        unsafe { libc::dladdr(pc as *const libc::c_void, &raw mut known) != 0 }
+    }
+
+    extern "C" fn on_step(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        // SAFETY: the kernel's context.
+        let registers = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+        let pc = registers[libc::REG_RIP as usize] as usize;
+        // SAFETY: the kernel's context.
+        let inside = unsafe { step_out(context) };
+        let is_added = !is_in_an_object(pc);
+        assert!(!is_added || inside.is_some(), "{pc:#x} is not shown");
+        assert_eq!(end_of_stack(), END.load(Relaxed), "from {pc:#x}");
+        SEEN[0].fetch_add(is_added.into(), Relaxed);
+        SEEN[1].fetch_add(1, Relaxed);
+        if let Some(inside) = inside {
+            // SAFETY: the same context.
+            unsafe { step_in(context, inside) };
+        }
+    }
+
+    pub(crate) fn main() {
+        let config = Config {
+            has_threads: false,
+            hook,
+            is_hooked: &HOOKED,
+            permit: None,
+            except: |_| false,
+        };
+        // SAFETY: the hook keeps to the rules.
+        unsafe { umcg_intercept::install(config) }.unwrap();
+        // SAFETY: zero is a value.
+        let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
+        action.sa_sigaction = on_step as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO;
+        // SAFETY: a handler of steps alone.
+        unsafe { libc::sigaction(libc::SIGTRAP, &raw const action, core::ptr::null_mut()) };
+        END.store(end_of_stack(), Relaxed);
+        for (name, site) in [
+            (
+                "before",
+                test_before as unsafe extern "C" fn(usize) -> usize,
+            ),
+            ("after", test_after),
+        ] {
+            for number in [GETPID, NATIVE, AGAIN, TAIL, RETURN] {
+                SEEN.iter().for_each(|count| count.store(0, Relaxed));
+                // SAFETY: a function of the test's.
+                let result = unsafe { test_step(site, number) };
+                assert_eq!(result, std::process::id() as usize);
+                let [added, all] = SEEN.each_ref().map(|count| count.load(Relaxed));
+                assert!(
+                    added >= 4 && all > added + 10,
+                    "{name} {number}: {added} of {all}"
+                );
+            }
+        }
+        println!("ok");
+    }
+}
+
+fn main() {
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    stepped::main();
+}
