@@ -84,5 +84,32 @@ pub(crate) struct Site {
     /// The `syscall` of the trampoline itself, for [`Next::Tail`].
     pub(crate) tail: usize,
     /// For [`Call::keeps_vectors`]: not 0.
-    pub(crate) keeps_vectors: usize,
+    pub(crate) keeps_vectors: u8,
+    /// [`Site::MARK`], if the code of the trampoline follows.
+    pub(crate) mark: [u8; 7],
+}
+
+impl Site {
+    /// By this, unwinders that come from below find a descriptor.
+    pub(crate) const MARK: [u8; 7] = *b"site-->";
+    /// Length of a `syscall`.
+    pub(crate) const CALL: usize = 2;
+    /// Length of `lea address(%rip), register`.
+    pub(crate) const LOAD: usize = 7;
+    /// Length of the code between the displaced instructions and `tail`: it goes to the stub.
+    pub(crate) const WAY: usize = 2 * Site::LOAD + 6;
+
+    /// The original address that stands for an instruction of the trampoline: the registers that
+    /// functions rely on are as there.
+    pub(crate) fn original(&self, pc: usize) -> usize {
+        let call = self.next - Site::CALL;
+        let (way, back) = (self.tail - Site::WAY, self.tail + Site::CALL);
+        if pc < way {
+            call - (way - pc)
+        } else if pc < back {
+            call
+        } else {
+            self.next + (pc - back).saturating_sub(Site::LOAD)
+        }
+    }
 }

@@ -1,4 +1,5 @@
-//! A handler that interrupts a call at any instruction can unwind the thread's stack to its end.
+//! A handler that interrupts a call at any instruction can unwind the thread's stack to its end:
+//! without further help if the trampoline lies in the engine's own arena, else by `step_out`.
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 use umcg_memory as _;
@@ -6,7 +7,7 @@ use umcg_memory as _;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod stepped {
     use core::arch::global_asm;
-    use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
     use umcg_intercept::{Call, Config, Next, step_in, step_out};
 
     const NATIVE: usize = 500;
@@ -28,6 +29,9 @@ mod stepped {
     static END: AtomicUsize = AtomicUsize::new(0);
     /// Instructions that were seen: in trampolines, and in all.
     static SEEN: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
+    /// Whether the site is [`far`].
+    static IS_FAR: AtomicBool = AtomicBool::new(false);
 
     // Two sites: behind other instructions, and with instructions behind it.
     global_asm!(
@@ -85,6 +89,7 @@ mod stepped {
         fn test_before(number: usize) -> usize;
         fn test_after(number: usize) -> usize;
         fn test_step(f: unsafe extern "C" fn(usize) -> usize, number: usize) -> usize;
+        fn umcg_intercept_trampolines();
         fn backtrace(frames: *mut usize, count: i32) -> i32;
     }
 
@@ -111,20 +116,55 @@ mod stepped {
         frames[count as usize - 1]
     }
 
-    fn is_in_an_object(pc: usize) -> bool {
+    /// What an unwinder finds as the caller of the code at `pc`.
+    fn caller_of(pc: usize) -> Option<usize> {
+        let mut frames = [0; 64];
+        // SAFETY: room for the frames.
+        let count = unsafe { backtrace(frames.as_mut_ptr(), 64) };
+        let mut frames = frames[..count as usize].iter().copied();
+        frames.find(|&frame| frame == pc)?;
+        frames.next()
+    }
+
+    /// Whether the engine's own arena is there, to which unwinders find a table.
+    fn is_near(pc: usize) -> bool {
+        let start = umcg_intercept_trampolines as *const () as usize;
+        (start..start + (512 << 10)).contains(&pc)
+    }
+
+    /// Whether another arena is there.
+    fn is_far(pc: usize) -> bool {
         // SAFETY: zero is a value.
         let mut known: libc::Dl_info = unsafe { core::mem::zeroed() };
         // SAFETY: room for the answer.
-        unsafe { libc::dladdr(pc as *const libc::c_void, &raw mut known) != 0 }
+        unsafe { libc::dladdr(pc as *const libc::c_void, &raw mut known) == 0 }
+    }
+
+    /// A site in the C library, out of the own arena's reach.
+    unsafe extern "C" fn far(number: usize) -> usize {
+        // SAFETY: what the hook makes of these numbers.
+        unsafe { libc::syscall(number as libc::c_long) as usize }
+    }
+
+    fn pc_of(context: *mut libc::c_void) -> usize {
+        // SAFETY: the kernel's context.
+        let machine = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext };
+        machine.gregs[libc::REG_RIP as usize] as usize
     }
 
     extern "C" fn on_step(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
-        // SAFETY: the kernel's context.
-        let registers = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
-        let pc = registers[libc::REG_RIP as usize] as usize;
+        let pc = pc_of(context);
+        let is_added = is_near(pc) || is_far(pc);
+        if !IS_FAR.load(Relaxed) {
+            assert_eq!(end_of_stack(), END.load(Relaxed), "from {pc:#x} itself");
+        }
+        let caller = is_near(pc).then(|| caller_of(pc));
         // SAFETY: the kernel's context.
         let inside = unsafe { step_out(context) };
-        let is_added = !is_in_an_object(pc);
+        if let Some(caller) = caller {
+            let shown = pc_of(context);
+            assert_eq!(caller, Some(shown + 1), "from {pc:#x}, shown as {shown:#x}");
+        }
         assert!(!is_added || inside.is_some(), "{pc:#x} is not shown");
         assert_eq!(end_of_stack(), END.load(Relaxed), "from {pc:#x}");
         SEEN[0].fetch_add(is_added.into(), Relaxed);
@@ -158,7 +198,9 @@ mod stepped {
                 test_before as unsafe extern "C" fn(usize) -> usize,
             ),
             ("after", test_after),
+            ("far", far),
         ] {
+            IS_FAR.store(name == "far", Relaxed);
             for number in [GETPID, NATIVE, AGAIN, TAIL, RETURN] {
                 SEEN.iter().for_each(|count| count.store(0, Relaxed));
                 // SAFETY: a function of the test's.

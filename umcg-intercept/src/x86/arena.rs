@@ -4,6 +4,7 @@
 //! fault. Where the heap and the main stack will grow is kept free.
 
 use super::maps::Mapping;
+use super::own;
 use super::raw::{self, PAGE};
 use core::ops::Range;
 
@@ -14,10 +15,27 @@ const HIGHEST: usize = (1 << 47) - PAGE;
 /// What the heap and the stack may still take.
 const GROWTH: usize = 1 << 30;
 
-/// Maps writable memory that all code of the object can jump to, and that can jump to all of it.
-pub(crate) fn map(mappings: &[Mapping], object: &Range<usize>, length: usize) -> Option<usize> {
-    let length = length.next_multiple_of(PAGE);
-    places(mappings, object, length).find(|&at| raw::map_at(at, length).is_ok())
+/// Whole pages of writable memory that all code of the object can jump to, and that can jump to all
+/// of it: in the engine's own arena if that is in reach.
+pub(crate) fn take(
+    mappings: &[Mapping],
+    object: &Range<usize>,
+    length: usize,
+) -> Option<Range<usize>> {
+    let map = || places(mappings, object, length).find(|&at| raw::map_at(at, length).is_ok());
+    let start = own::take(length, &reach(object)).or_else(map)?;
+    Some(start..start + length)
+}
+
+/// Gives them back.
+pub(crate) fn give_back(pages: &Range<usize>) {
+    if !own::give_back(pages) {
+        raw::unmap(pages.start, pages.len());
+    }
+}
+
+fn reach(object: &Range<usize>) -> Range<usize> {
+    object.end.saturating_sub(REACH)..(object.start + REACH).min(HIGHEST)
 }
 
 /// Free places: those below the object first, the nearest first.
@@ -26,7 +44,7 @@ fn places(
     object: &Range<usize>,
     length: usize,
 ) -> impl Iterator<Item = usize> {
-    let reach = object.end.saturating_sub(REACH)..(object.start + REACH).min(HIGHEST);
+    let reach = reach(object);
     let mut below = Vec::new();
     let mut above = Vec::new();
     let mut start = LOWEST;

@@ -12,6 +12,7 @@ pub(crate) mod isa;
 pub(crate) mod length;
 pub(crate) mod maps;
 pub(crate) mod net;
+pub(crate) mod own;
 pub(crate) mod patch;
 pub(crate) mod raw;
 pub(crate) mod scan;

@@ -54,7 +54,7 @@ impl Patched {
     pub(crate) fn retire(&self) {
         self.table.inspect(|table| table.retire());
         if !self.arena.is_empty() {
-            raw::unmap(self.arena.start, self.arena.len());
+            arena::give_back(&self.arena);
         }
     }
 
@@ -113,20 +113,14 @@ pub(crate) fn patch(
     if windows.is_empty() {
         return Patched::none(counts);
     }
-    let Some(Trampolines {
-        arena,
-        made,
-        moved,
-        added,
-    }) = trampolines(image, mappings, &windows)
-    else {
+    let Some(Trampolines { arena, made, moved }) = trampolines(image, mappings, &windows) else {
         counts.no_memory += windows.len();
         return Patched::none(counts);
     };
     counts.no_memory += windows.len() - made.len();
     let sample = made.first().map(|one| (one.window.start(), one.jump()));
     // Before the first trap is written, since a thread may meet it at once.
-    let table = Some(publish(&made, [moved, added], arena.clone()));
+    let table = Some(publish(&made, moved, arena.clone()));
     let mut patched = Patched {
         counts,
         arena,
@@ -143,12 +137,12 @@ pub(crate) fn patch(
 }
 
 /// Tells the handler of traps.
-fn publish(made: &[Made], [moved, added]: [Vec<Moved>; 2], arena: Range<usize>) -> &'static Table {
+fn publish(made: &[Made], moved: Vec<Moved>, arena: Range<usize>) -> &'static Table {
     let tails = made
         .iter()
         .map(|one| (one.trampoline.site, one.trampoline.tail))
         .collect();
-    trap::publish(moved, added, tails, arena)
+    trap::publish(moved, tails, arena)
 }
 
 /// A site that was found.
@@ -225,10 +219,9 @@ struct Trampolines<'a> {
     arena: Range<usize>,
     made: Vec<Made<'a>>,
     moved: Vec<Moved>,
-    added: Vec<Moved>,
 }
 
-/// Maps and fills the arena.
+/// Takes and fills an arena.
 fn trampolines<'a>(
     image: &Image,
     mappings: &[Mapping],
@@ -236,8 +229,8 @@ fn trampolines<'a>(
 ) -> Option<Trampolines<'a>> {
     let length = 8 + windows.iter().map(trampoline::room).sum::<usize>();
     let length = length.next_multiple_of(raw::PAGE);
-    let arena = arena::map(mappings, &image.object.range, length)?;
-    let mut writer = Writer::new(arena, length, image.keeps_vectors);
+    let arena = arena::take(mappings, &image.object.range, length)?;
+    let mut writer = Writer::new(arena.start, length, image.keeps_vectors);
     let mut made = Vec::with_capacity(windows.len());
     let original = |step: &iced_x86::Instruction| {
         let range = start(step)..end(step);
@@ -248,25 +241,16 @@ fn trampolines<'a>(
         made.extend(trampoline.map(|trampoline| Made { window, trampoline }));
     }
     let Writer {
-        mut bytes,
-        moved,
-        added,
-        ..
+        mut bytes, moved, ..
     } = writer;
     bytes.resize(length, TRAP);
     // SAFETY: the arena has this length, is writable, and belongs to nothing else yet.
-    unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), arena as *mut u8, length) };
-    if raw::protect(arena..arena + length, READ_EXECUTE).is_err() {
-        raw::unmap(arena, length);
+    unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), arena.start as *mut u8, length) };
+    if raw::protect(arena.clone(), READ_EXECUTE).is_err() {
+        arena::give_back(&arena);
         return None;
     }
-    let arena = arena..arena + length;
-    Some(Trampolines {
-        arena,
-        made,
-        moved,
-        added,
-    })
+    Some(Trampolines { arena, made, moved })
 }
 
 /// Writes the jumps. On an error nothing was written.

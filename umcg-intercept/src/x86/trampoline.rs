@@ -1,7 +1,7 @@
 //! Code of trampolines.
 //!
 //! ```text
-//!   descriptor    next, resume, tail, keeps_vectors
+//!   descriptor    next, resume, tail, keeps_vectors, mark
 //!   code          instructions of the window before the syscall
 //!                 lea next(%rip), %rcx
 //!                 lea descriptor(%rip), %r11
@@ -25,7 +25,7 @@ use iced_x86::Instruction;
 pub(crate) const TRAP: u8 = 0xcc;
 
 /// The longest code around the displaced instructions, with the descriptor.
-const FIXED: usize = size_of::<Site>() + 7 + 7 + 6 + 2 + 7 + 5;
+const FIXED: usize = size_of::<Site>() + Site::WAY + Site::CALL + Site::LOAD + 5;
 
 /// How much room the window's trampoline needs at most.
 pub(crate) fn room(window: &Window) -> usize {
@@ -56,9 +56,6 @@ pub(crate) struct Writer {
     pub(crate) bytes: Vec<u8>,
     /// All instructions of the windows: an old address, and the same place here.
     pub(crate) moved: Vec<Moved>,
-    /// All other instructions, and addresses where the registers that functions rely on are as
-    /// there.
-    pub(crate) added: Vec<Moved>,
 }
 
 impl Writer {
@@ -71,18 +68,11 @@ impl Writer {
             keeps_vectors,
             bytes,
             moved: Vec::new(),
-            added: Vec::new(),
         }
     }
 
     fn here(&self) -> usize {
         self.address + self.bytes.len()
-    }
-
-    /// Here follows an instruction at which the registers are as at this address.
-    fn stands_for(&mut self, from: usize) {
-        let to = self.here();
-        self.added.push(Moved { from, to });
     }
 
     /// Code that ends in a displacement to the target.
@@ -112,18 +102,18 @@ impl Writer {
         Some(())
     }
 
-    /// The trampoline of a window. `None` if something is out of reach: then nothing was written.
+    /// The trampoline of a window. `None` if something is out of reach, or looks like a mark: then
+    /// nothing was written.
     pub(crate) fn add<'a>(
         &mut self,
         window: &Window,
         original: impl Fn(&Instruction) -> &'a [u8],
     ) -> Option<Trampoline> {
-        let (bytes, moved, added) = (self.bytes.len(), self.moved.len(), self.added.len());
+        let (bytes, moved) = (self.bytes.len(), self.moved.len());
         let made = self.try_add(window, original);
         if made.is_none() {
             self.bytes.truncate(bytes);
             self.moved.truncate(moved);
-            self.added.truncate(added);
         }
         made
     }
@@ -146,29 +136,29 @@ impl Writer {
             to: self.here(),
         });
         self.relative(&[0x48, 0x8d, 0x0d], next)?;
-        self.stands_for(call);
         self.relative(&[0x4c, 0x8d, 0x1d], site)?;
-        self.stands_for(call);
         self.relative(&[0xff, 0x25], self.address)?;
         let tail = self.here();
-        self.stands_for(call);
         self.bytes.extend([0x0f, 0x05]);
         let mut resume = next;
         if !window.after.is_empty() {
             resume = self.here();
-            self.stands_for(next);
             self.relative(&[0x48, 0x8d, 0x0d], next)?;
             for step in &window.after {
                 self.displaced(step, original(step))?;
             }
         }
-        self.stands_for(window.end());
         self.relative(&[0xe9], window.end())?;
-        let fields = [next, resume, tail, self.keeps_vectors.into()];
-        for (field, value) in fields.into_iter().enumerate() {
-            let place = begin + 8 * field;
-            self.bytes[place..place + 8].copy_from_slice(&value.to_le_bytes());
+        let (descriptor, code_bytes) = self.bytes[begin..].split_at_mut(size_of::<Site>());
+        let has_mark = |word: &[u8]| word[1..].starts_with(&Site::MARK);
+        if code_bytes.chunks(8).any(has_mark) {
+            return None;
         }
+        let keeps_vectors = usize::from(self.keeps_vectors);
+        for (field, value) in [next, resume, tail, keeps_vectors].into_iter().enumerate() {
+            descriptor[8 * field..][..8].copy_from_slice(&value.to_le_bytes());
+        }
+        descriptor[25..].copy_from_slice(&Site::MARK);
         Some(Trampoline { site, code, tail })
     }
 }

@@ -16,8 +16,6 @@ const TABLES: usize = 1024;
 pub(crate) struct Table {
     /// By ascending original address.
     moved: Vec<Moved>,
-    /// All instructions of trampolines, by ascending address there.
-    instructions: Vec<Moved>,
     /// Descriptors of sites and the calls in their trampolines, by ascending address.
     tails: Vec<(usize, usize)>,
     arena: Range<usize>,
@@ -26,20 +24,15 @@ pub(crate) struct Table {
 
 static ALL: [AtomicPtr<Table>; TABLES] = [const { AtomicPtr::new(core::ptr::null_mut()) }; TABLES];
 
-/// Publishes an object's table. `added`: instructions that are no moved ones, and original
-/// addresses that stand for them.
+/// Publishes an object's table.
 pub(crate) fn publish(
     mut moved: Vec<Moved>,
-    added: Vec<Moved>,
     tails: Vec<(usize, usize)>,
     arena: Range<usize>,
 ) -> &'static Table {
-    let mut instructions: Vec<Moved> = moved.iter().copied().chain(added).collect();
-    instructions.sort_unstable_by_key(|one| one.to);
     moved.sort_unstable_by_key(|one| one.from);
     let table: &'static Table = Box::leak(Box::new(Table {
         moved,
-        instructions,
         tails,
         arena,
         alive: AtomicBool::new(true),
@@ -84,15 +77,13 @@ fn alive() -> impl Iterator<Item = &'static Table> {
     ALL.iter().map_while(load).filter(|table| table.is_alive())
 }
 
-/// The original address that stands for an instruction in a trampoline: the registers that
-/// functions rely on are as there.
+/// [`Site::original`] of an instruction in a trampoline.
 pub(crate) fn original(pc: usize) -> Option<usize> {
     let table = alive().find(|table| table.arena.contains(&pc))?;
-    let at = table
-        .instructions
-        .binary_search_by_key(&pc, |one| one.to)
-        .ok()?;
-    Some(table.instructions[at].from)
+    let behind = table.tails.partition_point(|&(site, _)| site <= pc);
+    let (site, _) = *table.tails.get(behind.checked_sub(1)?)?;
+    // SAFETY: a descriptor in the arena of an object that is loaded.
+    Some(unsafe { &*(site as *const Site) }.original(pc))
 }
 
 /// The same place in a trampoline.
@@ -100,16 +91,13 @@ pub(crate) fn moved(from: usize) -> Option<usize> {
     alive().find_map(|table| table.moved(from))
 }
 
-/// Length of a `syscall`.
-const SYSCALL: usize = 2;
-
 /// Whether there was a `syscall` of a site at the address.
 fn is_site(address: usize) -> bool {
     alive().any(|table| {
         table.tails.iter().any(|&(site, _)| {
             // SAFETY: a descriptor in the arena of an object that is loaded.
             let site = unsafe { &*(site as *const Site) };
-            site.next == address + SYSCALL
+            site.next == address + Site::CALL
         })
     })
 }
@@ -156,7 +144,7 @@ pub unsafe fn on_trap(context: *mut libc::c_void) -> bool {
         // kept for that is gone when the handler returns.
         // SAFETY: has no arguments, and only continues the thread's own call.
         let result = unsafe { stub::raw_syscall(libc::SYS_restart_syscall as usize, [0; 6]) };
-        let next = from + SYSCALL;
+        let next = from + Site::CALL;
         registers[libc::REG_RAX as usize] = result as i64;
         registers[libc::REG_RIP as usize] = moved(next).unwrap_or(next) as i64;
         return true;
