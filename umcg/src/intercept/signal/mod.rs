@@ -88,6 +88,9 @@ fn handle(
         return unsafe { call_program(None, signal, information, context, had_handler) };
     }
     if guest.is_inside() && !is_fault(signal, information) {
+        // Before the note, or a handler that interrupts this one would note its frame's mask after.
+        // The kernel may not have blocked this signal either (SA_NODEFER).
+        change(libc::SIG_BLOCK, CLOSED);
         // SAFETY: as above.
         guest.note_closed(unsafe { mask.read() });
         // SAFETY: as above.
@@ -95,7 +98,7 @@ fn handle(
         if had_handler {
             guest.note_kept(only(signal));
         }
-        return send_again(signal, information);
+        return requeue(signal, information);
     }
     // SAFETY: as the kernel passed it.
     if is_fault(signal, information) && unsafe { carry_home(context) } {
@@ -233,13 +236,6 @@ fn is_fault(signal: c_int, information: *const libc::siginfo_t) -> bool {
     ];
     // SAFETY: the kernel passes a siginfo_t.
     FAULTS.contains(&signal) && unsafe { (*information).si_code } > 0
-}
-
-/// Sends a signal that has just come to the same kernel thread again. It is blocked there first,
-/// which the kernel may not have done (SA_NODEFER).
-fn send_again(signal: c_int, information: *const libc::siginfo_t) {
-    change(libc::SIG_BLOCK, CLOSED);
-    requeue(signal, information);
 }
 
 /// Carries out the program's action: that which it had when the signal came, if that was a handler
