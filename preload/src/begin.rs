@@ -2,6 +2,7 @@
 
 use crate::settings::Environment;
 use crate::{heap, linker, rseq};
+use std::os::unix::fs::MetadataExt;
 use std::ptr::null_mut;
 use std::sync::{Once, OnceLock};
 use umcg::intercept::{Settings, tell};
@@ -61,8 +62,8 @@ fn obstacle() -> Option<&'static str> {
         Some("there is not enough memory")
     } else if !has_keys() {
         Some("all keys of pthread_key_create are taken")
-    } else if !has_one_thread() {
-        Some("the program has threads already")
+    } else if let Some(obstacle) = threads() {
+        Some(obstacle)
     } else if !linker::is_free() {
         Some("a library makes the first thread while it is loaded")
     } else if rseq::is_foreign() {
@@ -72,8 +73,24 @@ fn obstacle() -> Option<&'static str> {
     }
 }
 
-fn has_one_thread() -> bool {
-    std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1)
+/// Not by Rust's directories: they panic if they cannot be closed.
+fn threads() -> Option<&'static str> {
+    let path = c"/proc/self/task";
+    // SAFETY: a path that ends with a zero.
+    let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    if fd < 0 {
+        return Some("/proc/self/task cannot be opened");
+    }
+    // SAFETY: just opened.
+    let is_closed = unsafe { libc::close(fd) == 0 };
+    // A folder has a link from each folder in it, its own and its parent's.
+    let count = std::fs::metadata("/proc/self/task").map(|folder| folder.nlink());
+    match count {
+        _ if !is_closed => Some("it may not close descriptors"),
+        Ok(3) => None,
+        Ok(_) => Some("the program has threads already"),
+        Err(_) => Some("/proc/self/task cannot be read"),
+    }
 }
 
 /// Whether there are addresses left (RLIMIT_AS): twice as many as a begin with one server takes.

@@ -7,6 +7,7 @@ use umcg_core::call as make;
 use umcg_intercept::Call;
 
 const EBADF: isize = -(libc::EBADF as isize);
+const EINVAL: isize = -(libc::EINVAL as isize);
 
 /// close(2), dup2(2), dup3(2), close_range(2).
 pub(super) fn begin(call: &mut Call, watched: Watched) -> Stage {
@@ -26,6 +27,10 @@ pub(super) fn begin(call: &mut Call, watched: Watched) -> Stage {
 /// The parts of a range between the library's descriptors: all but the last one at once, which is
 /// the call that is left.
 fn close_range(call: &mut Call, first: u32, last: u32, flags: usize) -> Stage {
+    if flags & libc::CLOSE_RANGE_UNSHARE as usize != 0 {
+        // The table of one kernel thread, at home or of a server.
+        return answered(call, Some(EINVAL));
+    }
     let mut ours: Vec<u32> = place::ours().map(|fd| fd as u32).collect();
     ours.sort_unstable();
     ours.retain(|fd| (first..=last).contains(fd));

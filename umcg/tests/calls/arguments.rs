@@ -221,7 +221,7 @@ fn arguments_about_memory_decide() {
 
 #[test]
 fn arguments_about_descriptors_decide() {
-    use Class::{Change, Home, Pass, Watch};
+    use Class::{Home, Pass, Watch};
     expect(
         "fcntl",
         &[
@@ -264,7 +264,7 @@ fn arguments_about_descriptors_decide() {
         "close_range",
         &[
             (&[3, -1, 0], Watch(Watched::CloseRange)),
-            (&[3, -1, 2], Change(State::DESCRIPTORS)),
+            (&[3, -1, 2], Watch(Watched::CloseRange)),
         ],
     );
 }

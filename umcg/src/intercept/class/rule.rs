@@ -48,8 +48,6 @@ rules! {
         process that shares the memory.";
     Clock clock, "Clocks of the system and of the process: pass. Those of a thread or of a device: \
         home.";
-    CloseRange close_range, "CLOSE_RANGE_UNSHARE: change (descriptors); the library's stay open in \
-        either case.";
     EpollMask epoll_mask, "With a signal mask: home. Without one, timeout 0: pass.";
     EpollMask2 epoll_mask_2, "With a signal mask: home.";
     EpollTimeout timeout_fourth, "Timeout 0: pass.";
@@ -165,11 +163,6 @@ fn clock(arguments: &[usize; 6]) -> Known {
             | libc::CLOCK_BOOTTIME
             | libc::CLOCK_TAI
     ))
-}
-
-fn close_range(arguments: &[usize; 6]) -> Known {
-    has(arguments[2], libc::CLOSE_RANGE_UNSHARE as c_int)
-        .then_some(Class::Change(State::DESCRIPTORS))
 }
 
 fn epoll_mask(arguments: &[usize; 6]) -> Known {

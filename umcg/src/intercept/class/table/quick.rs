@@ -93,8 +93,8 @@ pub(in super::super) const QUICK: &[Row] = rows! {
     "Closes the descriptor that it replaces."
     33 dup2, 292 dup3;
 
-    [Class::Watch(Watched::CloseRange), Long, reads FDS, changes FDS; by CloseRange]
-    "Closes, also descriptors that the program never opened; maybe in a table of its own."
+    [Class::Watch(Watched::CloseRange), Long, reads FDS, changes FDS]
+    "Closes, also descriptors that the program never opened. No table of its own: EINVAL."
     436 close_range;
 
     [Class::Watch(Watched::Linger), Briefly, reads NET; by Linger]
