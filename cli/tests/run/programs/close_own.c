@@ -15,23 +15,28 @@ static void *closes_its_own(void *arg)
     return arg;
 }
 
-static void *writes(void *arg)
+static void *exchanges(void *arg)
 {
-    for (int turn = 0; turn < 1000; turn++)
+    char byte;
+
+    for (int turn = 0; turn < 1000; turn++) {
         MUST(write(ends[1], "x", 1) == 1);
+        MUST(read(ends[0], &byte, 1) == 1);
+    }
     return arg;
 }
 
 int main(void)
 {
-    char byte;
+    pthread_t threads[2];
 
     MUST(pipe(ends) == 0);
     in_threads(2, closes_its_own);
-    pthread_t writer = spawn(writes, NULL);
-    for (int turn = 0; turn < 1000; turn++)
-        MUST(read(ends[0], &byte, 1) == 1);
-    join(writer);
+    for (int at = 0; at < 2; at++)
+        threads[at] = spawn(exchanges, NULL);
+    closes_its_own(NULL);
+    for (int at = 0; at < 2; at++)
+        join(threads[at]);
     several();
     SHOWN("the others have theirs");
     return 0;
