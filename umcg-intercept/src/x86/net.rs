@@ -179,7 +179,10 @@ pub unsafe fn on_sigsys(information: *const libc::siginfo_t, context: *mut libc:
     // SAFETY: the caller vouches for the context.
     let mut registers = Registers(unsafe { &mut (*context).uc_mcontext });
     let next = registers.get(libc::REG_RIP);
-    let own = trap::site_of_tail(next - 2).or_else(|| own_tail(next - 2));
+    let call = next - Site::CALL;
+    let own = trap::site(call)
+        .filter(|site| site.tail == call)
+        .or_else(|| own_tail(call));
     if registers.get(libc::REG_RAX) as i64 == libc::SYS_rt_sigreturn {
         registers.set(libc::REG_RIP, stub::restorer());
     } else if let Some(site) = own {
@@ -187,13 +190,13 @@ pub unsafe fn on_sigsys(information: *const libc::siginfo_t, context: *mut libc:
             registers.pass(site);
         } else {
             disarm_thread();
-            registers.set(libc::REG_RIP, next - 2);
+            registers.set(libc::REG_RIP, call);
         }
     } else if let Some(site) = site(next) {
         registers.enter(site);
     } else {
         disarm_thread();
-        registers.set(libc::REG_RIP, next - 2);
+        registers.set(libc::REG_RIP, call);
     }
     true
 }

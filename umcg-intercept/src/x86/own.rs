@@ -1,12 +1,14 @@
 //! The engine's own arena: a part of the object that the engine is linked into, with an unwind
 //! table.
 //!
-//! Handlers see a context in a trampoline as that of the site ([`step_out`](super::step::step_out)).
-//! That is too late for a second signal, which comes before the first instruction of a handler,
-//! or after its last one: the C library cancels threads by such a signal, and unwinds all below.
-//! So trampolines lie here where this is in reach of their sites, as it is of the C library's for a
-//! shared object, and unwinders find the site by themselves: from the pc down to the descriptor,
-//! which its mark ends, and from there as [`Site::original`](crate::call::Site) does.
+//! A handler may show a context in a trampoline as that of the site: see [`step`](super::step).
+//! That is too late for a second signal, which comes before the first instruction of a handler, or
+//! after its last one. The C library cancels threads by such a signal, and unwinds all below.
+//!
+//! So trampolines lie here if their sites are in reach. Those of the C library are, if the engine
+//! is part of a shared object: the dynamic linker puts them side by side. Unwinders find the site
+//! by themselves: they go from the pc down to the descriptor, which its mark ends, and on from
+//! there as [`Site::original`] does.
 //!
 //! Rejected: tables written at run time (`__register_frame`): those of one copy of one unwinder,
 //! and no debugger's.
@@ -105,4 +107,33 @@ pub(super) fn give_back(pages: &Range<usize>) -> bool {
         let _ = USED.compare_exchange(end, start, Relaxed, Relaxed);
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::x86::raw::PAGE;
+
+    #[test]
+    fn pages_are_taken_within_reach_and_used_again() {
+        let everywhere = 0..usize::MAX;
+        let start = take(PAGE, &everywhere).unwrap();
+        let pages = start..start + PAGE;
+        // SAFETY: a page that was just taken.
+        let page = unsafe { core::slice::from_raw_parts_mut(start as *mut u8, PAGE) };
+        assert!(page.iter().all(|&byte| byte == 0));
+        page.fill(0xcc);
+        raw::protect(pages.clone(), libc::PROT_READ | libc::PROT_EXEC).unwrap();
+        assert!(give_back(&pages));
+        assert_eq!(take(2 * PAGE, &everywhere), Some(start));
+        // SAFETY: as above.
+        let page = unsafe { core::slice::from_raw_parts(start as *const u8, PAGE) };
+        assert!(page.iter().all(|&byte| byte == 0), "as a new one");
+        assert_eq!(take(LENGTH, &everywhere), None, "as much is not left");
+        assert_eq!(take(PAGE, &(0..all().end - 1)), None);
+        assert_eq!(take(PAGE, &(all().start + 1..usize::MAX)), None);
+        let end = all().end;
+        assert!(!give_back(&(end..end + PAGE)), "others");
+        assert!(give_back(&(start..start + 2 * PAGE)));
+    }
 }

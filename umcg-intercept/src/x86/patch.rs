@@ -138,11 +138,8 @@ pub(crate) fn patch(
 
 /// Tells the handler of traps.
 fn publish(made: &[Made], moved: Vec<Moved>, arena: Range<usize>) -> &'static Table {
-    let tails = made
-        .iter()
-        .map(|one| (one.trampoline.site, one.trampoline.tail))
-        .collect();
-    trap::publish(moved, tails, arena)
+    let sites = made.iter().map(|one| one.trampoline.site).collect();
+    trap::publish(moved, sites, arena)
 }
 
 /// A site that was found.

@@ -1,11 +1,14 @@
 //! A call in progress, shown to a signal handler as if it were made at its site.
 //!
-//! A handler that interrupts a call finds the pc in the stub or in a trampoline. Unwinders cope
-//! with the stub, which has unwind tables. They end at a trampoline, which has none: cancellation
-//! would end the thread there without its destructors. And handlers that compare the pc with
-//! addresses of their own cope with neither: since glibc 2.41 `pthread_cancel` acts only if the pc
-//! lies between two labels around the C library's `syscall`. So a handler in front of the program's
-//! may put the site's registers into the context, and later the former ones back.
+//! A handler that interrupts a call finds the pc in the stub or in a trampoline. Handlers that
+//! compare the pc with addresses of their own do not know either: since glibc 2.41 `pthread_cancel`
+//! acts only if the pc lies between two labels around the C library's `syscall`. So a handler in
+//! front of the program's may put the site's registers into the context, and later the former ones
+//! back.
+//!
+//! Unwinders cope with the stub, and with trampolines in the engine's [own](super::own) arena. They
+//! end at other trampolines, which have no unwind tables: cancellation would end the thread there
+//! without its destructors. They see the site's registers, too.
 
 use super::{stub, trap};
 
@@ -71,12 +74,10 @@ pub unsafe fn step_out(context: *mut libc::c_void) -> Option<Inside> {
         )
     } else if stub::exempt().contains(&pc) && is_jump_back(pc) {
         let to = context.uc_mcontext.gregs[libc::REG_RCX as usize] as usize;
-        ([trap::original(to)?, stack, frame], false)
+        ([trap::site(to)?.original(to), stack, frame], false)
     } else {
-        let is_at_call = [pc, pc.wrapping_sub(2)]
-            .into_iter()
-            .any(|call| trap::site_of_tail(call).is_some());
-        ([trap::original(pc)?, stack, frame], is_at_call)
+        let site = trap::site(pc)?;
+        ([site.original(pc), stack, frame], is_at(site.tail))
     };
     set_registers(context, site);
     Some(Inside {

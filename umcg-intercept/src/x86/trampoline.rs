@@ -19,6 +19,7 @@ use super::decode::{constants, end, named, start};
 use super::stub;
 use super::window::Window;
 use crate::call::Site;
+use core::mem::offset_of;
 use iced_x86::Instruction;
 
 /// Between trampolines.
@@ -44,7 +45,6 @@ pub(crate) struct Trampoline {
     /// The descriptor's address.
     pub(crate) site: usize,
     pub(crate) code: usize,
-    pub(crate) tail: usize,
 }
 
 /// Writes trampolines, one behind the other.
@@ -158,7 +158,7 @@ impl Writer {
         for (field, value) in [next, resume, tail, keeps_vectors].into_iter().enumerate() {
             descriptor[8 * field..][..8].copy_from_slice(&value.to_le_bytes());
         }
-        descriptor[25..].copy_from_slice(&Site::MARK);
-        Some(Trampoline { site, code, tail })
+        descriptor[offset_of!(Site, mark)..].copy_from_slice(&Site::MARK);
+        Some(Trampoline { site, code })
     }
 }

@@ -16,8 +16,8 @@ const TABLES: usize = 1024;
 pub(crate) struct Table {
     /// By ascending original address.
     moved: Vec<Moved>,
-    /// Descriptors of sites and the calls in their trampolines, by ascending address.
-    tails: Vec<(usize, usize)>,
+    /// Descriptors of sites, by ascending address: of each, the code of its trampoline follows.
+    sites: Vec<usize>,
     arena: Range<usize>,
     alive: AtomicBool,
 }
@@ -27,13 +27,13 @@ static ALL: [AtomicPtr<Table>; TABLES] = [const { AtomicPtr::new(core::ptr::null
 /// Publishes an object's table.
 pub(crate) fn publish(
     mut moved: Vec<Moved>,
-    tails: Vec<(usize, usize)>,
+    sites: Vec<usize>,
     arena: Range<usize>,
 ) -> &'static Table {
     moved.sort_unstable_by_key(|one| one.from);
     let table: &'static Table = Box::leak(Box::new(Table {
         moved,
-        tails,
+        sites,
         arena,
         alive: AtomicBool::new(true),
     }));
@@ -77,13 +77,17 @@ fn alive() -> impl Iterator<Item = &'static Table> {
     ALL.iter().map_while(load).filter(|table| table.is_alive())
 }
 
-/// [`Site::original`] of an instruction in a trampoline.
-pub(crate) fn original(pc: usize) -> Option<usize> {
+/// The site in whose trampoline the address lies.
+pub(crate) fn site(pc: usize) -> Option<&'static Site> {
     let table = alive().find(|table| table.arena.contains(&pc))?;
-    let behind = table.tails.partition_point(|&(site, _)| site <= pc);
-    let (site, _) = *table.tails.get(behind.checked_sub(1)?)?;
+    let behind = table.sites.partition_point(|&site| site <= pc);
+    Some(described(*table.sites.get(behind.checked_sub(1)?)?))
+}
+
+/// A site of a table that is alive.
+fn described(site: usize) -> &'static Site {
     // SAFETY: a descriptor in the arena of an object that is loaded.
-    Some(unsafe { &*(site as *const Site) }.original(pc))
+    unsafe { &*(site as *const Site) }
 }
 
 /// The same place in a trampoline.
@@ -93,26 +97,8 @@ pub(crate) fn moved(from: usize) -> Option<usize> {
 
 /// Whether there was a `syscall` of a site at the address.
 fn is_site(address: usize) -> bool {
-    alive().any(|table| {
-        table.tails.iter().any(|&(site, _)| {
-            // SAFETY: a descriptor in the arena of an object that is loaded.
-            let site = unsafe { &*(site as *const Site) };
-            site.next == address + Site::CALL
-        })
-    })
-}
-
-/// The descriptor of the site whose trampoline has its own call at the address.
-pub(crate) fn site_of_tail(address: usize) -> Option<&'static Site> {
-    let site = alive().find_map(|table| {
-        let at = table
-            .tails
-            .binary_search_by_key(&address, |one| one.1)
-            .ok()?;
-        Some(table.tails[at].0)
-    })?;
-    // SAFETY: a descriptor in the arena of an object that is loaded.
-    Some(unsafe { &*(site as *const Site) })
+    let next = address + Site::CALL;
+    alive().any(|table| table.sites.iter().any(|&site| described(site).next == next))
 }
 
 /// Whether the address lies in the stub or in a trampoline.
