@@ -166,13 +166,7 @@ mod cost {
         let before = cases.map(|(name, number)| {
             measure(&format!("unpatched, later: {name}"), || by_libc(number))
         });
-        let config = Config {
-            has_threads: false,
-            hook,
-            is_hooked: &HOOKED,
-            permit: None,
-            except: |_| false,
-        };
+        let config = Config::new(hook, &HOOKED);
         let start = Instant::now();
         // SAFETY: the hook keeps to the rules, and there is one thread.
         let report = unsafe { umcg_intercept::install(config) }.unwrap();

@@ -191,13 +191,7 @@ mod pass {
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
         // SAFETY: a handler that is safe in signal handlers.
         unsafe { libc::sigaction(libc::SIGTRAP, &raw const action, core::ptr::null_mut()) };
-        let config = Config {
-            has_threads: false,
-            hook,
-            is_hooked: &ALL,
-            permit: None,
-            except: |_| false,
-        };
+        let config = Config::new(hook, &ALL);
         // SAFETY: the hook keeps to the rules.
         if let Err(error) = unsafe { umcg_intercept::install(config) } {
             eprintln!("{error}");

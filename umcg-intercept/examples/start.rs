@@ -66,11 +66,8 @@ mod start {
             assert!(!loaded.is_null(), "cannot load {name:?}");
         }
         let config = Config {
-            has_threads: false,
-            permit: None,
-            hook,
-            is_hooked: &ALL,
             except,
+            ..Config::new(hook, &ALL)
         };
         let start = time();
         // SAFETY: the hook keeps to the rules, and one thread runs.

@@ -74,6 +74,20 @@ pub struct Config {
     pub except: fn(&Object) -> bool,
 }
 
+impl Config {
+    /// For a process with one thread: no permits, no exceptions.
+    #[must_use]
+    pub fn new(hook: Hook, is_hooked: &'static [u8; 512]) -> Config {
+        Config {
+            hook,
+            is_hooked,
+            has_threads: false,
+            permit: None,
+            except: |_| false,
+        }
+    }
+}
+
 /// Hooked numbers that pass while a byte of the calling thread says so.
 #[derive(Clone, Copy, Debug)]
 pub struct Permit {

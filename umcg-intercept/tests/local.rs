@@ -6,6 +6,8 @@
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 use umcg_memory as _;
 
+mod common;
+
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::OnceLock;
@@ -21,15 +23,7 @@ const SUMS: usize = 505;
 const MAGIC: isize = 0x1234_5678_9abc;
 const ENOSYS: isize = -38;
 
-static HOOKED: [u8; 512] = {
-    let mut hooked = [0; 512];
-    let mut at = RETURNS;
-    while at <= SUMS {
-        hooked[at] = 1;
-        at += 1;
-    }
-    hooked
-};
+static HOOKED: [u8; 512] = common::hooked(RETURNS, SUMS);
 static TRAPS: AtomicUsize = AtomicUsize::new(0);
 static FRAMES: [AtomicUsize; 32] = [const { AtomicUsize::new(0) }; 32];
 static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -93,19 +87,8 @@ extern "C" fn trap(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) 
 fn installed() -> &'static Report {
     static REPORT: OnceLock<Report> = OnceLock::new();
     REPORT.get_or_init(|| {
-        // SAFETY: zero is a value.
-        let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
-        action.sa_sigaction = trap as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO;
-        // SAFETY: the handler is safe in signal handlers.
-        unsafe { libc::sigaction(libc::SIGTRAP, &raw const action, core::ptr::null_mut()) };
-        let config = Config {
-            has_threads: false,
-            hook,
-            is_hooked: &HOOKED,
-            permit: None,
-            except: |_| false,
-        };
+        common::handle(libc::SIGTRAP, trap, 0);
+        let config = Config::new(hook, &HOOKED);
         // SAFETY: the hook keeps to the rules, and no thread is in a site of these numbers.
         unsafe { umcg_intercept::install(config) }.unwrap()
     })

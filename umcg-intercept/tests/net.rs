@@ -4,7 +4,7 @@
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 use umcg_memory as _;
 
-mod traps;
+mod common;
 
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -95,14 +95,8 @@ struct Action {
 }
 
 fn begin() {
-    traps::take();
-    let config = Config {
-        has_threads: false,
-        hook,
-        is_hooked: &HOOKED,
-        permit: None,
-        except: |_| false,
-    };
+    common::take_traps();
+    let config = Config::new(hook, &HOOKED);
     // SAFETY: the hook keeps to the rules.
     unsafe { umcg_intercept::install(config) }.unwrap();
 }

@@ -4,7 +4,7 @@
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 use umcg_memory as _;
 
-mod traps;
+mod common;
 
 use core::arch::{asm, global_asm};
 use core::cell::Cell;
@@ -20,15 +20,7 @@ const PERMITTED: usize = 504;
 
 const MAGIC: isize = 0x1234_5678_9abc;
 
-static HOOKED: [u8; 512] = {
-    let mut hooked = [0; 512];
-    let mut at = RETURNS;
-    while at <= PERMITTED {
-        hooked[at] = 1;
-        at += 1;
-    }
-    hooked
-};
+static HOOKED: [u8; 512] = common::hooked(RETURNS, PERMITTED);
 
 static PERMITS: [u8; 512] = {
     let mut permits = [0; 512];
@@ -282,16 +274,13 @@ fn permits_are_asked_for() {
 
 #[test]
 fn all_ways_preserve_all() {
-    traps::take();
+    common::take_traps();
     let config = Config {
-        has_threads: false,
-        hook,
-        is_hooked: &HOOKED,
         permit: Some(Permit {
             numbers: &PERMITS,
             word: word(),
         }),
-        except: |_| false,
+        ..Config::new(hook, &HOOKED)
     };
     // SAFETY: the hook keeps to the rules, and no thread makes these calls.
     unsafe { umcg_intercept::install(config) }.unwrap();

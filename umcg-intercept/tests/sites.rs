@@ -4,7 +4,7 @@
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 use umcg_memory as _;
 
-mod traps;
+mod common;
 
 use std::ffi::CString;
 use std::process::Command;
@@ -52,14 +52,8 @@ fn as_many_as_a_disassembler() {
             eprintln!("skipped: {name:?}");
         }
     }
-    traps::take();
-    let config = Config {
-        has_threads: false,
-        hook,
-        is_hooked: &ALL,
-        permit: None,
-        except: |_| false,
-    };
+    common::take_traps();
+    let config = Config::new(hook, &ALL);
     // SAFETY: the hook keeps to the rules; the harness's other thread waits outside of windows.
     let report = unsafe { umcg_intercept::install(config) }.unwrap();
     println!("{report}");

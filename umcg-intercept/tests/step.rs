@@ -4,7 +4,11 @@
 use umcg_memory as _;
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod common;
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod step {
+    use super::common;
     use core::arch::global_asm;
     use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering::Relaxed};
     use umcg_intercept::{Call, Config, Next};
@@ -14,13 +18,7 @@ mod step {
     const TAIL: usize = 502;
     const READ: usize = libc::SYS_read as usize;
 
-    static HOOKED: [u8; 512] = {
-        let mut hooked = [0; 512];
-        hooked[NATIVE] = 1;
-        hooked[AGAIN] = 1;
-        hooked[TAIL] = 1;
-        hooked
-    };
+    static HOOKED: [u8; 512] = common::hooked(NATIVE, TAIL);
     static SEEN: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
     static SIGNALS: AtomicUsize = AtomicUsize::new(0);
     static PIPE: AtomicI32 = AtomicI32::new(0);
@@ -89,12 +87,7 @@ mod step {
     }
 
     fn on_alarm(flags: i32, microseconds: i64) {
-        // SAFETY: zero is a value.
-        let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
-        action.sa_sigaction = handler as *const () as usize;
-        action.sa_flags = flags | libc::SA_SIGINFO;
-        // SAFETY: the handler is safe in signal handlers.
-        unsafe { libc::sigaction(libc::SIGALRM, &raw const action, core::ptr::null_mut()) };
+        common::handle(libc::SIGALRM, handler, flags);
         let interval = libc::timeval {
             tv_sec: 0,
             tv_usec: microseconds,
@@ -121,13 +114,7 @@ mod step {
 
     // The timer's signal goes to the main thread, so this test has no harness.
     pub(crate) fn main() {
-        let config = Config {
-            has_threads: false,
-            hook,
-            is_hooked: &HOOKED,
-            permit: None,
-            except: |_| false,
-        };
+        let config = Config::new(hook, &HOOKED);
         // SAFETY: the hook keeps to the rules.
         unsafe { umcg_intercept::install(config) }.unwrap();
         let mut ends = [0; 2];

@@ -5,7 +5,11 @@
 use umcg_memory as _;
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod common;
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod stepped {
+    use super::common;
     use core::arch::global_asm;
     use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
     use umcg_intercept::{Call, Config, Next, step_in, step_out};
@@ -16,15 +20,7 @@ mod stepped {
     const RETURN: usize = 503;
     const GETPID: usize = libc::SYS_getpid as usize;
 
-    static HOOKED: [u8; 512] = {
-        let mut hooked = [0; 512];
-        let mut number = NATIVE;
-        while number <= RETURN {
-            hooked[number] = 1;
-            number += 1;
-        }
-        hooked
-    };
+    static HOOKED: [u8; 512] = common::hooked(NATIVE, RETURN);
     /// Where the stack of the test ends, as an unwinder sees it.
     static END: AtomicUsize = AtomicUsize::new(0);
     /// Instructions that were seen: in trampolines, and in all.
@@ -176,21 +172,10 @@ mod stepped {
     }
 
     pub(crate) fn main() {
-        let config = Config {
-            has_threads: false,
-            hook,
-            is_hooked: &HOOKED,
-            permit: None,
-            except: |_| false,
-        };
+        let config = Config::new(hook, &HOOKED);
         // SAFETY: the hook keeps to the rules.
         unsafe { umcg_intercept::install(config) }.unwrap();
-        // SAFETY: zero is a value.
-        let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
-        action.sa_sigaction = on_step as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO;
-        // SAFETY: a handler of steps alone.
-        unsafe { libc::sigaction(libc::SIGTRAP, &raw const action, core::ptr::null_mut()) };
+        common::handle(libc::SIGTRAP, on_step, 0);
         END.store(end_of_stack(), Relaxed);
         for (name, site) in [
             (

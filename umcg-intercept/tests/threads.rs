@@ -4,7 +4,7 @@
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 use umcg_memory as _;
 
-mod traps;
+mod common;
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::io::{Read, Write};
@@ -27,7 +27,7 @@ unsafe extern "C" fn hook(call: &mut Call) -> Next {
 
 #[test]
 fn install_under_load() {
-    traps::take();
+    common::take_traps();
     static DONE: AtomicBool = AtomicBool::new(false);
     let rounds = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -50,13 +50,7 @@ fn install_under_load() {
             });
         }
         std::thread::sleep(std::time::Duration::from_millis(30));
-        let config = Config {
-            has_threads: false,
-            hook,
-            is_hooked: &ALL,
-            permit: None,
-            except: |_| false,
-        };
+        let config = Config::new(hook, &ALL);
         // SAFETY: the hook keeps to the rules, and the handler is there.
         let report = unsafe { umcg_intercept::install(config) }.unwrap();
         assert!(report.total().patched > 100, "{report}");

@@ -114,14 +114,11 @@ pub unsafe fn begin(settings: Settings) -> Result<(), Error> {
         report::want();
     }
     let config = Config {
-        hook: hook::hook,
-        is_hooked: &class::HOOKED,
-        has_threads: false,
         permit: Some(Permit {
             numbers: &class::PERMITTED,
             word: local::guest_offset(),
         }),
-        except: |_| false,
+        ..Config::new(hook::hook, &class::HOOKED)
     };
     // SAFETY: the hook keeps to its contract, and there is one thread.
     unsafe { install(config) }?;

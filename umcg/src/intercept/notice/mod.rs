@@ -121,11 +121,9 @@ fn begin() -> Result<(), Error> {
     hook::prepare();
     courier::begin().map_err(|_| Error::Unsupported)?;
     let config = Config {
-        hook: hook::hook,
-        is_hooked: &class::HOOKED,
         has_threads: true,
-        permit: None,
         except: is_own_file,
+        ..Config::new(hook::hook, &class::HOOKED)
     };
     outsider::set_uncounted(true);
     // SAFETY: the hook keeps to its contract, and `TRAPS` calls the engine's function.
