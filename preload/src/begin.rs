@@ -1,9 +1,11 @@
 //! The begin: when the program is about to make its first thread.
 
 use crate::settings::Environment;
-use crate::{heap, linker, rseq};
+use crate::{destructors, heap, linker, rseq};
+use std::fs::File;
+use std::os::fd::IntoRawFd;
 use std::os::unix::fs::MetadataExt;
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 use std::sync::{Once, OnceLock};
 use umcg::intercept::{Settings, tell};
 
@@ -48,6 +50,8 @@ fn begin() {
     if let Some(obstacle) = obstacle() {
         return tell_without_memory(obstacle);
     }
+    // Some are left.
+    destructors::prepare();
     // SAFETY: called once, and the process has one thread.
     match unsafe { umcg::intercept::begin(settings) } {
         Ok(()) => heap::prepare(),
@@ -62,35 +66,37 @@ fn obstacle() -> Option<&'static str> {
         Some("there is not enough memory")
     } else if !has_keys() {
         Some("all keys of pthread_key_create are taken")
-    } else if let Some(obstacle) = threads() {
-        Some(obstacle)
-    } else if !linker::is_free() {
-        Some("a library makes the first thread while it is loaded")
+    } else if !has_mask() {
+        Some("it may not change which signals are blocked")
     } else if rseq::is_foreign() {
         Some("it has registered an area for restartable sequences (rseq)")
     } else {
-        None
+        threads().or_else(linker::obstacle)
     }
 }
 
-/// Not by Rust's directories: they panic if they cannot be closed.
+/// Other threads, or what keeps them from being counted.
 fn threads() -> Option<&'static str> {
-    let path = c"/proc/self/task";
-    // SAFETY: a path that ends with a zero.
-    let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
-    if fd < 0 {
+    let Ok(folder) = File::open("/proc/self/task") else {
         return Some("/proc/self/task cannot be opened");
-    }
-    // SAFETY: just opened.
-    let is_closed = unsafe { libc::close(fd) == 0 };
+    };
     // A folder has a link from each folder in it, its own and its parent's.
-    let count = std::fs::metadata("/proc/self/task").map(|folder| folder.nlink());
-    match count {
+    let links = folder.metadata().map(|data| data.nlink());
+    // Rust's own functions for directories end the program if they cannot close one.
+    // SAFETY: the descriptor is given away.
+    let is_closed = unsafe { libc::close(folder.into_raw_fd()) == 0 };
+    match links {
         _ if !is_closed => Some("it may not close descriptors"),
         Ok(3) => None,
         Ok(_) => Some("the program has threads already"),
         Err(_) => Some("/proc/self/task cannot be read"),
     }
+}
+
+/// Whether signals can be blocked.
+fn has_mask() -> bool {
+    // SAFETY: changes nothing.
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, null(), null_mut()) == 0 }
 }
 
 /// Whether there are addresses left (RLIMIT_AS): twice as many as a begin with one server takes.

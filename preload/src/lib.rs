@@ -14,6 +14,7 @@
 #![allow(missing_docs, reason = "nothing is for other crates")]
 
 mod begin;
+mod destructors;
 mod heap;
 mod linker;
 mod rseq;

@@ -1,9 +1,9 @@
 //! Whether the dynamic linker's lock is free.
 //!
 //! A library's constructor may make the program's first thread, in the midst of dlopen(3). The
-//! caller has the linker's lock then, and threads of this library would wait for it before they do
-//! anything: Rust registers the destructors of their thread-locals there. So a thread that does
-//! nothing else asks for the lock first.
+//! caller has the linker's lock then, and threads of this library would wait for it at their begin:
+//! they look at the objects that are loaded. So a thread that does nothing else asks for the lock
+//! first.
 
 use crate::symbols;
 use std::ffi::c_void;
@@ -14,13 +14,13 @@ use std::sync::atomic::{AtomicU32, Ordering::*};
 /// The asking thread has had the lock.
 static IS_DONE: AtomicU32 = AtomicU32::new(0);
 
-/// False, after this many seconds, if the caller has the lock.
-pub(crate) fn is_free() -> bool {
+/// Why there can be no threads, if so. After two seconds the caller has the lock.
+pub(crate) fn obstacle() -> Option<&'static str> {
     const LONGEST: libc::time_t = 2;
     let mut thread = MaybeUninit::<libc::pthread_t>::uninit();
     // SAFETY: room for the thread's name, and a function without arguments.
     if !unsafe { symbols::create(thread.as_mut_ptr(), ask) } {
-        return false;
+        return Some("a thread cannot be made");
     }
     // SAFETY: written by a call that has succeeded.
     let thread = unsafe { thread.assume_init() };
@@ -42,10 +42,11 @@ pub(crate) fn is_free() -> bool {
         // It ends when it has had the lock.
         // SAFETY: a thread that nobody joins.
         unsafe { libc::pthread_detach(thread) };
-        return false;
+        return Some("a library makes the first thread while it is loaded");
     }
     // SAFETY: a thread that ends at once.
-    unsafe { libc::pthread_join(thread, null_mut()) == 0 }
+    unsafe { libc::pthread_join(thread, null_mut()) };
+    None
 }
 
 /// Waits for the asking thread. False if the time has come.
