@@ -207,28 +207,49 @@ fn refused_calls_are_refused() {
     );
 }
 
+/// The probes run natively under the filter, after a line with the reason. False if there can be no
+/// filter here.
+fn run_natively(refused: &Refusal, reason: &str, folder: &Path) -> bool {
+    let settings = Settings::from_environment();
+    let Ok(ways) = settings.ways() else {
+        return false;
+    };
+    if let Err(error) = refused.is_possible() {
+        println!("SKIPPED: no filter can be installed: {error}");
+        return false;
+    }
+    let (programs, _) = compile::all(program::all(&sources("probes"), |_| true), folder, 1);
+    for (probe, way) in programs.iter().zip(ways.iter().skip(1).cycle()) {
+        let files = folder.join("probe");
+        let command = way.command(probe);
+        let outcome = process::run(&command, &[], Some(refused), &files, settings.limit);
+        assert_eq!(outcome.end, Ok(probe.ends), "{}", probe.name);
+        let errors = String::from_utf8(outcome.errors).unwrap();
+        let line = format!("umcg: run: {reason}; the program runs natively\n");
+        assert_eq!(errors, line, "{}", probe.name);
+    }
+    true
+}
+
+#[test]
+#[ignore = "ci/run.sh runs it, with the release build"]
+fn programs_that_may_not_block_signals_run_natively() {
+    const REASON: &str = "it may not change which signals are blocked";
+    let calls = [libc::SYS_rt_sigprocmask];
+    let refused = Refusal::new("rt_sigprocmask".to_owned(), &calls, libc::EPERM);
+    run_natively(&refused, REASON, &scratch("unblockable"));
+}
+
 #[test]
 #[ignore = "ci/run.sh runs it, with the release build"]
 fn programs_whose_code_may_not_be_changed_run_natively() {
     const REASON: &str = "the system lets no code be changed";
-    let settings = Settings::from_environment();
-    let Ok(ways) = settings.ways() else { return };
     let refused = Refusal::of_executable_memory();
-    if let Err(error) = refused.is_possible() {
-        println!("SKIPPED: no filter can be installed: {error}");
+    let folder = scratch("unchangeable");
+    if !run_natively(&refused, REASON, &folder) {
         return;
     }
-    let folder = scratch("unchangeable");
-    let (programs, _) = compile::all(program::all(&sources("probes"), |_| true), &folder, 1);
-    for (probe, way) in programs.iter().zip(ways.iter().skip(1).cycle()) {
-        let files = folder.join("probe");
-        let command = way.command(probe);
-        let outcome = process::run(&command, &[], Some(&refused), &files, settings.limit);
-        assert_eq!(outcome.end, Ok(probe.ends), "{}", probe.name);
-        let errors = String::from_utf8(outcome.errors).unwrap();
-        let line = format!("umcg: run: {REASON}; the program runs natively\n");
-        assert_eq!(errors, line, "{}", probe.name);
-    }
+    let settings = Settings::from_environment();
     let doctor = [env!("CARGO_BIN_EXE_umcg"), "doctor", "--json"].map(OsString::from);
     let files = folder.join("doctor");
     let outcome = process::run(&doctor, &[], Some(&refused), &files, settings.limit);

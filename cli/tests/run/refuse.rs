@@ -150,7 +150,8 @@ pub(crate) fn named(word: &str) -> Vec<Refusal> {
 }
 
 impl Refusal {
-    fn new(title: String, calls: &[c_long], error: i32) -> Self {
+    /// These calls, by this error.
+    pub(crate) fn new(title: String, calls: &[c_long], error: i32) -> Self {
         let rules = calls.iter().map(|call| (*call, Vec::new())).collect();
         Self::of_rules(title, rules, error)
     }
