@@ -3,6 +3,7 @@
  * sigsuspend, ppoll and a handler; signals of the process go to the one thread that lets them. */
 #include "check.h"
 #include <poll.h>
+#include <ucontext.h>
 
 enum { THREADS = 6, SIGNALS = 40 };
 
@@ -10,6 +11,8 @@ static pthread_t taker;
 static volatile int taken;
 static sem_t begun, never;
 static volatile int stop;
+static __thread int is_blocked_now[65];
+static __thread volatile int compared;
 
 static sigset_t only(int signal)
 {
@@ -41,6 +44,19 @@ static void take(int signal)
     taken++;
 }
 
+/* A handler finds the mask that it interrupts in its context, and nothing else. */
+static void compares(int signal, siginfo_t *info, void *context)
+{
+    const ucontext_t *interrupted = (const ucontext_t *)context;
+
+    (void)info;
+    MUST(signal == SIGUSR2);
+    for (int at = 1; at <= SIGRTMAX; at++)
+        if (at < 32 || at >= SIGRTMIN)
+            MUST(sigismember(&interrupted->uc_sigmask, at) == is_blocked_now[at]);
+    compared = 1;
+}
+
 /* Each thread has another mask, and finds it again after each wait. */
 static void *keeps_its_mask(void *arg)
 {
@@ -49,10 +65,18 @@ static void *keeps_its_mask(void *arg)
     MUST(is_blocked(SIGUSR1) && !is_blocked(SIGRTMIN + 1));
     change(SIG_BLOCK, SIGRTMIN + own);
     for (int turn = 0; turn < 20; turn++) {
+        struct timespec soon = in_ms(CLOCK_REALTIME, 1);
+
+        FAILS(ETIMEDOUT, sem_timedwait(&never, &soon));
         usleep(100);
         sched_yield();
         for (int at = 0; at < THREADS; at++)
             MUST(is_blocked(SIGRTMIN + at) == (at == own));
+        for (int at = 1; at <= SIGRTMAX; at++)
+            is_blocked_now[at] = is_blocked(at);
+        compared = 0;
+        OK(pthread_kill(pthread_self(), SIGUSR2));
+        MUST(compared);
     }
     return NULL;
 }
@@ -167,10 +191,12 @@ static void *forks(void *arg)
 int main(void)
 {
     struct sigaction action = {.sa_handler = take};
+    struct sigaction looks = {.sa_sigaction = compares, .sa_flags = SA_SIGINFO};
 
     OK(sem_init(&begun, 0, 0));
     OK(sem_init(&never, 0, 0));
     OK(sigaction(SIGUSR1, &action, NULL));
+    OK(sigaction(SIGUSR2, &looks, NULL));
     change(SIG_BLOCK, SIGUSR1);
     in_threads(THREADS, keeps_its_mask);
     SHOWN("each thread its own");

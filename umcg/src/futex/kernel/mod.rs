@@ -38,6 +38,8 @@
 //!   meanwhile, the wait ends without a reason (0) instead of too early (ETIMEDOUT), and the caller
 //!   waits again. If it is set forward, the wait ends late.
 //! - FUTEX_WAKE_OP at a word that another thread unmaps during the call may end the process.
+//! - FUTEX_CMP_REQUEUE_PI at a word with waiters of FUTEX_WAIT does not find them: it gives 0 in
+//!   place of EINVAL.
 //!
 //! Rejected: asking the kernel for each error. Between its look and ours the page could be mapped,
 //! and then the kernel would wait for a word of ours.

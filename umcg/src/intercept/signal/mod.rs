@@ -125,6 +125,9 @@ unsafe fn call_at_home(
     if signal == libc::SIGQUIT {
         dump::quit();
     }
+    // The handler finds the guest's mask.
+    // SAFETY: as above.
+    unsafe { *mask &= !only(GO) };
     // A handler that compares the interrupted pc with addresses of its own finds the site's.
     // SAFETY: as the kernel passed it.
     let inside = unsafe { step_out(context) };
