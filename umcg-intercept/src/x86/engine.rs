@@ -1,8 +1,11 @@
 //! The state of the engine: the hook's table of numbers, and the objects that were looked at.
 //!
-//! One lock guards it. It is only tried, never waited for in a hook: an allocation under the lock
-//! may itself lead to the hook. A caller that does not get it leaves a note, and the holder looks
-//! once more.
+//! One lock guards it. A caller that finds it taken waits until a look has ended that began after
+//! its call: what it has mapped may be run as soon as it goes on. The holder's own calls, of its
+//! allocations, are none to wait for.
+//!
+//! Rejected: a note for the holder, to look once more. The caller went on meanwhile, and ran code
+//! whose sites were not replaced yet.
 
 use super::image::{self, Image};
 use super::patch::{self, Patched};
@@ -11,7 +14,7 @@ use crate::report::{Counts, Error, Object, Report};
 use crate::{Config, Look};
 use core::cell::UnsafeCell;
 use core::ops::Range;
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 struct Known {
     image: Image,
@@ -27,34 +30,40 @@ struct State {
 }
 
 struct Shared {
-    taken: AtomicBool,
-    /// Somebody wanted to look while the lock was taken.
-    again: AtomicBool,
-    /// The kernel thread that looks for objects.
-    looker: AtomicUsize,
+    /// The kernel thread that has the lock; 0 if it is free, [`MISSING`] for good.
+    holder: AtomicUsize,
+    /// How many looks have begun.
+    begun: AtomicUsize,
+    /// How many of them have ended, times two, and one if the last has found an object that is not
+    /// mapped completely.
+    ended: AtomicUsize,
     state: UnsafeCell<Option<State>>,
 }
 
 // SAFETY: the state is used by the holder of the lock only.
 unsafe impl Sync for Shared {}
 
+/// This is the child of a fork, and the holder was another thread of its parent's. Nothing is
+/// looked at any more.
+const MISSING: usize = usize::MAX;
+
 static SHARED: Shared = Shared {
-    taken: AtomicBool::new(false),
-    again: AtomicBool::new(false),
-    looker: AtomicUsize::new(0),
+    holder: AtomicUsize::new(0),
+    begun: AtomicUsize::new(0),
+    ended: AtomicUsize::new(0),
     state: UnsafeCell::new(None),
 };
 
 impl Shared {
     fn try_with<T>(&self, action: impl FnOnce(&mut Option<State>) -> T) -> Option<T> {
         // ORDERING(engine.1): Acquire, pairs with engine.2.
-        if self.taken.swap(true, Ordering::Acquire) {
-            return None;
-        }
+        self.holder
+            .compare_exchange(0, raw::thread(), Ordering::Acquire, Ordering::Relaxed)
+            .ok()?;
         // SAFETY: the lock is ours.
         let result = action(unsafe { &mut *self.state.get() });
         // ORDERING(engine.2): Release, pairs with engine.1.
-        self.taken.store(false, Ordering::Release);
+        self.holder.store(0, Ordering::Release);
         Some(result)
     }
 
@@ -110,46 +119,96 @@ fn is_refused(total: &Counts) -> bool {
 ///
 /// To be called when code may have been mapped. May be called in a hook.
 pub fn look_again() -> Look {
-    let mut found = Look::default();
-    // ORDERING(engine.3): SeqCst, pairs with engine.4: either the holder sees the note, or the lock
-    // is free here.
-    SHARED.again.store(true, Ordering::SeqCst);
-    // ORDERING(engine.4): SeqCst, pairs with engine.3.
-    while SHARED.again.load(Ordering::SeqCst) {
-        let result = SHARED.try_with(|state| {
-            SHARED.again.store(false, Ordering::Relaxed);
-            state.as_mut().and_then(|state| state.look().ok())
-        });
-        match result {
-            Some(Some(look)) => {
-                found.patched += look.patched;
-                found.unfinished = look.unfinished;
-            }
-            Some(None) => {}
-            None => break,
+    const UNKNOWN: Look = Look {
+        patched: 0,
+        unfinished: true,
+    };
+    // ORDERING(engine.3): SeqCst, pairs with engine.4: a look that is not counted here reads the
+    // mappings after this.
+    let before = SHARED.begun.load(Ordering::SeqCst);
+    let mut patience = Patience::new();
+    loop {
+        // ORDERING(engine.6): Acquire, pairs with engine.7.
+        let ended = SHARED.ended.load(Ordering::Acquire);
+        if ended / 2 > before {
+            return Look {
+                patched: 0,
+                unfinished: ended % 2 == 1,
+            };
+        }
+        if let Some(look) = SHARED.try_with(|state| state.as_mut().map(State::look)) {
+            return look.unwrap_or(Ok(Look::default())).unwrap_or(UNKNOWN);
+        }
+        match patience.wait() {
+            Holder::Other => {}
+            Holder::Caller => return UNKNOWN,
+            Holder::None => return Look::default(),
         }
     }
-    found
+}
+
+/// The thread that has the lock, as another one finds it.
+#[derive(PartialEq, Eq)]
+enum Holder {
+    Other,
+    /// It is the one that asks.
+    Caller,
+    None,
+}
+
+/// A wait for the thread that has the lock.
+struct Patience {
+    own: usize,
+    rounds: usize,
+}
+
+impl Patience {
+    /// So many rounds are between two questions to the kernel whether there is such a thread.
+    const ROUNDS: usize = 1000;
+
+    fn new() -> Patience {
+        Patience {
+            own: raw::thread(),
+            rounds: 0,
+        }
+    }
+
+    /// Lets others run, if that may help.
+    fn wait(&mut self) -> Holder {
+        // ORDERING(engine.5): Acquire, pairs with engine.2.
+        let holder = SHARED.holder.load(Ordering::Acquire);
+        if holder == self.own {
+            return Holder::Caller;
+        }
+        if holder == MISSING {
+            return Holder::None;
+        }
+        self.rounds += 1;
+        if holder != 0 && self.rounds % Self::ROUNDS == 0 && !raw::is_thread(holder) {
+            // Unless it has given the lock back, and has ended since.
+            let _ = SHARED.holder.compare_exchange(
+                holder,
+                MISSING,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+        } else {
+            raw::give_way();
+        }
+        Holder::Other
+    }
 }
 
 /// Waits until no other thread is looking for objects: to be called before the range is unmapped,
 /// since a new object may lie there. May be called in a hook.
 pub fn forget(range: Range<usize>) {
-    // Far longer than a look takes. In the child of a fork the looking thread may be missing.
-    const ROUNDS: usize = 100_000;
-    let mut own = 0;
-    for round in 0..=ROUNDS {
-        // ORDERING(engine.5): Acquire, pairs with engine.6.
-        let looker = SHARED.looker.load(Ordering::Acquire);
-        if looker == 0 || looker == own || range.is_empty() {
-            break;
-        }
-        match own {
-            0 => own = raw::thread(),
-            _ if round == ROUNDS => SHARED.looker.store(0, Ordering::Relaxed),
-            _ => raw::give_way(),
-        }
+    // ORDERING(engine.5): Acquire, pairs with engine.2.
+    let is_held = || SHARED.holder.load(Ordering::Acquire) != 0;
+    if range.is_empty() || !is_held() {
+        return;
     }
+    let mut patience = Patience::new();
+    while is_held() && patience.wait() == Holder::Other {}
 }
 
 /// What was found so far.
@@ -170,10 +229,14 @@ impl State {
     }
 
     fn look(&mut self) -> Result<Look, raw::Errno> {
-        SHARED.looker.store(raw::thread(), Ordering::Relaxed);
+        // ORDERING(engine.4): SeqCst, pairs with engine.3.
+        let number = SHARED.begun.fetch_add(1, Ordering::SeqCst) + 1;
         let result = self.look_at_all();
-        // ORDERING(engine.6): Release, pairs with engine.5.
-        SHARED.looker.store(0, Ordering::Release);
+        let is_whole = result.is_ok_and(|look| !look.unfinished);
+        // ORDERING(engine.7): Release, pairs with engine.6.
+        SHARED
+            .ended
+            .store(2 * number + usize::from(!is_whole), Ordering::Release);
         result
     }
 

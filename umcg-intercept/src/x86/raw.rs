@@ -167,6 +167,12 @@ pub(crate) fn thread() -> usize {
     call(libc::SYS_gettid, [0; 6]).unwrap_or(0)
 }
 
+/// Whether this is a thread of the process.
+pub(crate) fn is_thread(thread: usize) -> bool {
+    let process = call(libc::SYS_getpid, [0; 6]).unwrap_or(0);
+    call(libc::SYS_tgkill, [process, thread, 0, 0, 0, 0]) != Err(libc::ESRCH)
+}
+
 /// Lets other threads run.
 pub(crate) fn give_way() {
     let _ = call(libc::SYS_sched_yield, [0; 6]);

@@ -4,11 +4,15 @@
 use super::class::Watched;
 use super::stage::Stage;
 use super::{descriptor, signal};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use umcg_intercept::{Call, forget, look_again};
 
+/// How many times code was mapped, times two, and [`UNSEEN`]. That goes only when a look has ended
+/// that began after the last time: until then each thread that comes by waits for one.
+static STATE: AtomicU32 = AtomicU32::new(0);
 /// Code was mapped that the engine has not seen whole yet.
-static IS_UNSEEN: AtomicBool = AtomicBool::new(false);
+const UNSEEN: u32 = 1;
+const ONE_MORE: u32 = 2;
 
 /// The arguments of mmap and mprotect that hold the protection.
 const PROTECTION: usize = 2;
@@ -37,29 +41,31 @@ pub(super) fn begin(call: &mut Call, watched: Watched) -> Stage {
 
 /// The kernel has mapped code.
 pub(super) fn mapped() {
-    IS_UNSEEN.store(true, Relaxed);
+    let note = |state: u32| Some(state.wrapping_add(ONE_MORE) | UNSEEN);
+    let _ = STATE.fetch_update(Relaxed, Relaxed, note);
     look();
 }
 
 /// Whether code was mapped that is not seen whole yet.
 #[inline(always)]
 pub(super) fn is_unseen() -> bool {
-    IS_UNSEEN.load(Relaxed)
+    STATE.load(Relaxed) & UNSEEN != 0
 }
 
 /// Looks for code that was mapped, if there may be some. While the dynamic linker is at work, the
-/// look comes later.
+/// look comes later: with one of its next calls, before the code runs.
 #[inline(always)]
 pub(super) fn look() {
-    if IS_UNSEEN.load(Relaxed) {
+    if is_unseen() {
         look_now();
     }
 }
 
 #[cold]
 extern "C" fn look_now() {
-    IS_UNSEEN.store(false, Relaxed);
-    if look_again().unfinished {
-        IS_UNSEEN.store(true, Relaxed);
+    let before = STATE.load(Relaxed);
+    if !look_again().unfinished {
+        // Unless more was mapped meanwhile.
+        let _ = STATE.compare_exchange(before, before & !UNSEEN, Relaxed, Relaxed);
     }
 }
