@@ -10,12 +10,15 @@ mod server;
 mod sight;
 mod worker;
 
+pub use crate::umcg::addressee::SentBy;
 pub use crate::umcg::homes::HomeStart;
 pub use crate::umcg::idle::EventKind;
 pub use crate::umcg::light::UPPER_BYTES;
 pub use adopted::*;
 pub use group::{Group, Visit, wake_server};
-pub use homes::{announce, home_rests, mark_home, reclaim_homes, settle_storage, tell_home};
+pub use homes::{
+    announce, home_rests, mark_home, note_addressee, reclaim_homes, settle_storage, tell_home,
+};
 pub use origin::{CallOrigin, share_with_child, within};
 pub use running::RunningWorker;
 pub use server::{Event, Nothing, Server};

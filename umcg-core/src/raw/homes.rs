@@ -1,10 +1,11 @@
 //! Homes that outlive their threads: the kernel thread of an adopted worker that has ended waits,
 //! asleep, for the next worker.
 //!
-//! All but [`mark_home`], [`tell_home`], [`announce`], [`home_rests`], [`settle_storage`] and
-//! [`reclaim_homes`] is for the party with the right to run the worker.
+//! All but [`mark_home`], [`tell_home`], [`announce`], [`note_addressee`], [`home_rests`],
+//! [`settle_storage`] and [`reclaim_homes`] is for the party with the right to run the worker.
 
 use super::Worker;
+use crate::umcg::addressee::{self, SentBy};
 use crate::umcg::homes::{self, HomeStart};
 
 impl Worker {
@@ -71,6 +72,12 @@ pub fn tell_home(tid: u32) {
 /// The same before a signal is sent to the home: it is to be handled as it would be now.
 pub fn announce(tid: u32, number: std::ffi::c_int) {
     homes::announce(tid, number);
+}
+
+/// Notes that the program is about to send this signal to one thread: it waits there if it is
+/// blocked.
+pub fn note_addressee(number: std::ffi::c_int, by: SentBy) {
+    addressee::note(number, by);
 }
 
 /// Whether this is the tid of a home that rests.

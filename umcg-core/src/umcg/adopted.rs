@@ -35,6 +35,7 @@
 //! worker), and re-sending by the handler that the signal interrupts (it needs storage to know
 //! where it is).
 
+use super::addressee::is_one_thread;
 use super::adoption::{GO, wake};
 use super::awake;
 use super::guest;
@@ -381,7 +382,7 @@ fn take(
     if is_blocked_now {
         home.adoption.has_blocked.store(true, Relaxed);
     }
-    if is_blocked_now && information.si_code != libc::SI_TKILL {
+    if is_blocked_now && !is_one_thread(information) {
         // Another thread of the process may want it.
         return requeue::to_process(number, information);
     }
@@ -398,7 +399,7 @@ fn take(
 
 /// A signal is about to be sent again to the home thread.
 fn note_debt(home: &Home, information: &libc::siginfo_t) {
-    if information.si_code != libc::SI_TKILL {
+    if !is_one_thread(information) {
         home.adoption.owes.store(true, Relaxed);
     }
 }

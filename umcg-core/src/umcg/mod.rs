@@ -54,6 +54,7 @@
 //! `Worker::leave_to` runs `publish` on the *new* worker's stack, and that posts WAIT for the old
 //! one, which by then is wholly saved. States, invariants, races and proof: docs/protocols/umcg.md.
 
+pub(crate) mod addressee;
 pub(crate) mod adopt;
 pub(crate) mod adopted;
 pub(crate) mod adoption;

@@ -4,6 +4,7 @@
 //! Real-time signals of one number are a queue, and a signal that is sent again goes to its end. So
 //! the others of the number are taken, too, and all are sent again in their order.
 
+use super::addressee::is_one_thread;
 use super::adoption::process;
 use crate::base::call::call;
 use crate::base::sync::Lock;
@@ -81,7 +82,7 @@ pub(crate) fn give_back() {
     for taken in &queue[..count] {
         // SAFETY: the kernel has written it.
         let information = unsafe { taken.0.assume_init_ref() };
-        if information.si_code != libc::SI_TKILL {
+        if !is_one_thread(information) {
             to_process(information.si_signo, information);
         }
     }

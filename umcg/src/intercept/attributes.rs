@@ -12,7 +12,7 @@
 use super::guest::{self, Guest};
 use super::{freed, homes, memory};
 use std::sync::atomic::Ordering::Relaxed;
-use umcg_core::raw;
+use umcg_core::raw::{self, SentBy};
 use umcg_core::reach::load;
 use umcg_intercept::Call;
 
@@ -30,7 +30,11 @@ pub(super) fn note(guest: &Guest, call: &Call) -> Option<isize> {
             freed::note_sent();
         }
         libc::SYS_tkill => return note_signal(first, second),
-        libc::SYS_tgkill | libc::SYS_rt_tgsigqueueinfo => return note_signal(second, third),
+        libc::SYS_tgkill => return note_signal(second, third),
+        libc::SYS_rt_tgsigqueueinfo => {
+            raw::note_addressee(third as i32, SentBy::Queue);
+            return note_signal(second, third);
+        }
         libc::SYS_set_tid_address
         | libc::SYS_ptrace
         | libc::SYS_capset
@@ -181,6 +185,7 @@ fn note_base(guest: &Guest, option: usize) {
 }
 
 fn note_timer(guest: &Guest, clock: usize, event: usize) {
+    const NUMBER: usize = 8;
     const KIND: usize = 12;
     const THREAD: usize = 16;
     let clock = clock as libc::clockid_t;
@@ -188,6 +193,7 @@ fn note_timer(guest: &Guest, clock: usize, event: usize) {
         spoil(guest);
     }
     if event != 0 && load(event + KIND) == Some(libc::SIGEV_THREAD_ID as u32) {
+        raw::note_addressee(load(event + NUMBER).unwrap_or(0) as i32, SentBy::Timer);
         note_thread(guest, load(event + THREAD).unwrap_or(0) as usize);
     }
 }

@@ -1,6 +1,8 @@
 //! Homes of adopted workers: the sources of leaving home, of the home thread's loop, of the
 //! courier's list and of the end of a home, with a kernel that has signals and threads.
 
+#[path = "../../../src/umcg/addressee.rs"]
+mod addressee;
 #[path = "../../../src/umcg/adopted.rs"]
 mod adopted;
 #[path = "../../../src/umcg/adoption.rs"]
