@@ -31,10 +31,7 @@ pub(super) fn note(guest: &Guest, call: &Call) -> Option<isize> {
         }
         libc::SYS_tkill => return note_signal(first, second),
         libc::SYS_tgkill => return note_signal(second, third),
-        libc::SYS_rt_tgsigqueueinfo => {
-            raw::note_addressee(third as i32, SentBy::Queue);
-            return note_signal(second, third);
-        }
+        libc::SYS_rt_tgsigqueueinfo => return note_queued(second, third),
         libc::SYS_set_tid_address
         | libc::SYS_ptrace
         | libc::SYS_capset
@@ -114,6 +111,11 @@ fn note_signal(id: usize, number: usize) -> Option<isize> {
     raw::announce(id, number as i32);
     // A plain thread's signals are looked at when it ends.
     (raw::mark_home(id, false) == Some(true)).then_some(ESRCH)
+}
+
+fn note_queued(id: usize, number: usize) -> Option<isize> {
+    raw::note_addressee(number as i32, SentBy::Queue);
+    note_signal(id, number)
 }
 
 fn note_robust_list(guest: &Guest, head: usize, bytes: usize) -> Option<isize> {
