@@ -62,7 +62,7 @@ impl Shared {
             .ok()?;
         // SAFETY: the lock is ours.
         let result = action(unsafe { &mut *self.state.get() });
-        // ORDERING(engine.2): Release, pairs with engine.1.
+        // ORDERING(engine.2): Release, pairs with engine.1 and engine.5.
         self.holder.store(0, Ordering::Release);
         Some(result)
     }

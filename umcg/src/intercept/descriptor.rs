@@ -27,7 +27,12 @@ pub(super) fn begin(call: &mut Call, watched: Watched) -> Stage {
 /// The parts of a range between the library's descriptors: all but the last one at once, which is
 /// the call that is left.
 fn close_range(call: &mut Call, first: u32, last: u32, flags: usize) -> Stage {
-    if flags & libc::CLOSE_RANGE_UNSHARE as usize != 0 {
+    const KNOWN: u32 = libc::CLOSE_RANGE_UNSHARE | libc::CLOSE_RANGE_CLOEXEC;
+    if first > last || flags as u32 & !KNOWN != 0 {
+        // The kernel says so.
+        return Stage::Home;
+    }
+    if flags as u32 & libc::CLOSE_RANGE_UNSHARE != 0 {
         // The table of one kernel thread, at home or of a server.
         return answered(call, Some(EINVAL));
     }

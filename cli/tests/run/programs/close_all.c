@@ -101,6 +101,8 @@ int main(void)
     works();
     SHOWN("closefrom");
     open_some();
+    FAILS(EINVAL, close_range(LOWEST + 1, LOWEST, 0));
+    FAILS(EINVAL, close_range(LOWEST, ~0U, 1U << 20));
     MUST(close_range(LOWEST, ~0U, 0) == 0);
     closed();
     works();
