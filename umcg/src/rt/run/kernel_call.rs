@@ -75,6 +75,11 @@ impl SystemCall {
 }
 
 impl SystemCall {
+    /// Whether it is none, but a page fault.
+    pub(crate) fn is_fault(&self) -> bool {
+        self.line.starts_with("-1 ")
+    }
+
     /// The call's name without arguments.
     pub(crate) fn name(&self) -> String {
         let number = self.line.split_whitespace().next();

@@ -2,6 +2,7 @@
 
 pub(crate) mod deadlock;
 pub(crate) mod dump;
+mod fault;
 pub(crate) mod idle;
 pub(crate) mod kernel_call;
 pub(crate) mod quit;

@@ -7,13 +7,14 @@
 //! the last time, it takes the slot's worker away, fires the timers, and has an idle server check
 //! the files. If all servers are busy, it waits for files itself. It repeats a preemption by rank
 //! that could not be done. It does so at once where a worker has woken a more urgent one that is to
-//! run in its own place. And it reports a worker that keeps its server for long, and a lack of
-//! helper threads (`stall`).
+//! run in its own place. It preempts a worker that keeps its server by a page fault (`fault`). And it
+//! reports a worker that keeps its server for long, and a lack of helper threads (`stall`).
 //!
 //! While all servers sleep the watch sleeps too, after a few checks. The first server that stops
 //! sleeping wakes it, as the worker that runs there may never leave. On each side `light` or
 //! `heavy` stands between publishing its own state and reading the other's.
 
+use super::fault::Fault;
 use super::stall::Stay;
 use super::trim::Trimmer;
 use crate::rt::base::clock;
@@ -64,7 +65,7 @@ pub(crate) fn main(shared: &RuntimeState) {
             });
         let tick = if shared.preempt_again() {
             SHORTEST_TICK
-        } else if stuck {
+        } else if stuck || seen.iter().any(|seen| seen.fault.is_recent()) {
             SHORT_TICK
         } else {
             tick(&shared.watch)
@@ -97,6 +98,7 @@ fn tick(watch: &Watch) -> u64 {
 struct ServerSnapshot {
     looks: u64,
     stay: Stay,
+    fault: Fault,
 }
 
 /// Checks a server. True if it is stuck: it has not looked around since the last time.
@@ -110,6 +112,7 @@ fn look(shared: &RuntimeState, index: usize, seen: &mut ServerSnapshot) -> bool 
         return false;
     };
     seen.stay.goes_on(shared, index);
+    seen.fault.look(shared, index);
     expire(&server.timers);
     local.hurry();
     if let Some(worker) = local.take_from_slot() {
