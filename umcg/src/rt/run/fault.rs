@@ -21,13 +21,13 @@ const SOON: u64 = 1_000_000;
 
 /// What the watch does about one server's faults.
 #[derive(Default)]
-pub(crate) struct Fault {
+pub(crate) struct PageFault {
     /// When the watch has looked last, and found one last.
     looked: u64,
     found: u64,
 }
 
-impl Fault {
+impl PageFault {
     /// Whether the server is watched closely.
     pub(crate) fn is_recent(&self) -> bool {
         self.found != 0 && clock::now() - self.found < RECENT

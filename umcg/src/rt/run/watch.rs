@@ -14,7 +14,7 @@
 //! sleeping wakes it, as the worker that runs there may never leave. On each side `light` or
 //! `heavy` stands between publishing its own state and reading the other's.
 
-use super::fault::Fault;
+use super::fault::PageFault;
 use super::stall::Stay;
 use super::trim::Trimmer;
 use crate::rt::base::clock;
@@ -98,7 +98,7 @@ fn tick(watch: &Watch) -> u64 {
 struct ServerSnapshot {
     looks: u64,
     stay: Stay,
-    fault: Fault,
+    fault: PageFault,
 }
 
 /// Checks a server. True if it is stuck: it has not looked around since the last time.
