@@ -7,8 +7,8 @@
 //! the last time, it takes the slot's worker away, fires the timers, and has an idle server check
 //! the files. If all servers are busy, it waits for files itself. It repeats a preemption by rank
 //! that could not be done. It does so at once where a worker has woken a more urgent one that is to
-//! run in its own place. It preempts a worker that keeps its server by a page fault (`fault`). And it
-//! reports a worker that keeps its server for long, and a lack of helper threads (`stall`).
+//! run in its own place. It preempts a worker that keeps its server by a page fault (`fault`). And
+//! it reports a worker that keeps its server for long, and a lack of helper threads (`stall`).
 //!
 //! While all servers sleep the watch sleeps too, after a few checks. The first server that stops
 //! sleeping wakes it, as the worker that runs there may never leave. On each side `light` or
