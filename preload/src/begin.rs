@@ -99,17 +99,22 @@ fn has_mask() -> bool {
     unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, null(), null_mut()) == 0 }
 }
 
-/// Whether there are addresses left (RLIMIT_AS): twice as many as a begin with one server takes.
+/// Whether there are addresses left (RLIMIT_AS) and data (RLIMIT_DATA): more than the library
+/// takes, so that something is left for the program's threads.
 fn has_memory() -> bool {
-    const BYTES: usize = 32 << 20;
+    const MIB: usize = 1 << 20;
+    can_map(256 * MIB, libc::PROT_NONE) && can_map(64 * MIB, libc::PROT_READ | libc::PROT_WRITE)
+}
+
+fn can_map(bytes: usize, protection: libc::c_int) -> bool {
     let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: a new mapping, which nobody uses.
-    let place = unsafe { libc::mmap(null_mut(), BYTES, libc::PROT_NONE, kind, -1, 0) };
+    let place = unsafe { libc::mmap(null_mut(), bytes, protection, kind, -1, 0) };
     if place == libc::MAP_FAILED {
         return false;
     }
     // SAFETY: the mapping from above.
-    unsafe { libc::munmap(place, BYTES) };
+    unsafe { libc::munmap(place, bytes) };
     true
 }
 

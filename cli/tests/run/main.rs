@@ -210,25 +210,46 @@ fn refused_calls_are_refused() {
 /// The probes run natively under the filter, after a line with the reason. False if there can be no
 /// filter here.
 fn run_natively(refused: &Refusal, reason: &str, folder: &Path) -> bool {
-    let settings = Settings::from_environment();
-    let Ok(ways) = settings.ways() else {
-        return false;
-    };
     if let Err(error) = refused.is_possible() {
         println!("SKIPPED: no filter can be installed: {error}");
         return false;
     }
+    all_run_natively(&[], Some(refused), reason, folder)
+}
+
+/// The same, if a command begins the program.
+fn all_run_natively(
+    before: &[&str],
+    refused: Option<&Refusal>,
+    reason: &str,
+    folder: &Path,
+) -> bool {
+    let settings = Settings::from_environment();
+    let Ok(ways) = settings.ways() else {
+        return false;
+    };
     let (programs, _) = compile::all(program::all(&sources("probes"), |_| true), folder, 1);
     for (probe, way) in programs.iter().zip(ways.iter().skip(1).cycle()) {
         let files = folder.join("probe");
-        let command = way.command(probe);
-        let outcome = process::run(&command, &[], Some(refused), &files, settings.limit);
+        let mut command: Vec<OsString> = before.iter().map(OsString::from).collect();
+        command.extend(way.command(probe));
+        let outcome = process::run(&command, &[], refused, &files, settings.limit);
         assert_eq!(outcome.end, Ok(probe.ends), "{}", probe.name);
         let errors = String::from_utf8(outcome.errors).unwrap();
         let line = format!("umcg: run: {reason}; the program runs natively\n");
         assert_eq!(errors, line, "{}", probe.name);
     }
     true
+}
+
+#[test]
+#[ignore = "ci/run.sh runs it, with the release build"]
+fn programs_under_narrow_limits_of_memory_run_natively() {
+    const REASON: &str = "there is not enough memory";
+    for (limit, name) in [("-v 200000", "addresses"), ("-d 50000", "data")] {
+        let script = format!("ulimit {limit} && exec \"$@\"");
+        all_run_natively(&["sh", "-c", &script, "sh"], None, REASON, &scratch(name));
+    }
 }
 
 #[test]
