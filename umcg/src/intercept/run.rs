@@ -4,6 +4,7 @@ use super::guest::{self, Guest};
 use super::{dump, homes, list, outsider, signal, state, tell, trace, untold};
 use crate::io::driver::{DriverKind, place};
 use crate::rt::Runtime;
+use crate::rt::base::clock;
 use crate::rt::engine::guest as engine;
 use crate::rt::engine::runtime::RuntimeState;
 use crate::rt::engine::turns;
@@ -71,6 +72,8 @@ pub(super) fn prepare(call: &Call) {
 fn begin() -> Option<Runtime> {
     // While the process has one thread: with more, the kernel waits for a grace period, some 10 ms.
     asymmetric::init();
+    // The first call looks a function up, by the dynamic linker: a server must not.
+    clock::now();
     place::from(lowest_descriptor());
     dump::prepare();
     let courier = std::thread::Builder::new().name("umcg-signals".to_owned());
