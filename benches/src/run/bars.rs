@@ -50,6 +50,7 @@ const BARS: &[Bar] = &[
     bar("mutex", None, EVEN),
     bar("mutex-yield", None, EVEN),
     bar("pipeline", None, EVEN),
+    bar("mapped-file", None, EVEN),
     bar("echo", None, EVEN),
     bar("memcached", None, EVEN),
     bar("redis", None, EVEN),

@@ -24,6 +24,7 @@ source!(MUTEX, "mutex.c", C);
 source!(CREATE_JOIN, "create_join.c", C);
 source!(ECHO, "echo.c", C);
 source!(PIPELINE, "pipeline.c", C);
+source!(MAPPED_FILE, "mapped_file.c", C);
 source!(LIBGOMP, "libgomp.c", C, "-fopenmp");
 source!(OPENBLAS, "openblas.c", C, "-fopenmp", "-lopenblas");
 source!(TASKS, "tasks.c", C);
@@ -80,6 +81,7 @@ pub(super) static ENTRIES: &[Entry] = &[
         ..timed("echo", &ECHO, |ask| vec![ask.port.to_string()])
     },
     timed("pipeline", &PIPELINE, |ask| ask.timed(&[])),
+    timed("mapped-file", &MAPPED_FILE, |ask| ask.timed(&[])),
     openmp("libgomp", &LIBGOMP, |ask| ask.timed(&["16"])),
     openmp("libgomp-nested", &LIBGOMP, |ask| ask.timed(&["4", "4"])),
     openmp("openblas-nested", &OPENBLAS, |ask| {

@@ -6,7 +6,7 @@
 //! [`Adopted::opening_mask`] and calling [`Adopted::note_open`].
 
 use super::{Group, Reservation, RunningWorker, Worker};
-use crate::umcg::{adopt, adopted, carry};
+use crate::umcg::{adopt, adopted, carry, stay};
 use rustix::io::Errno;
 
 /// An adopted worker, the caller.
@@ -70,7 +70,21 @@ impl Adopted {
     /// # Safety
     /// The caller has not switched since [`RunningWorker::here`], and is an adopted worker.
     pub unsafe fn go_home(running: RunningWorker) {
+        let worker = running.inside.0;
         adopted::go_home(running.inside, running.server);
+        stay::begin_if_asked(worker);
+    }
+
+    /// Whether the caller stays at home for some time, as [`Worker::ask_to_stay`] has asked: then
+    /// it waits as a plain thread.
+    #[inline(always)]
+    pub fn stays(self) -> bool {
+        stay::is_on(self.0)
+    }
+
+    /// The caller, which stays at home, is about to wait. If its time is over, it stays no more.
+    pub fn end_stay_if_over(self) {
+        stay::end_if_over(self.0);
     }
 
     /// Whether the caller is away, or at home and closed.
@@ -132,7 +146,8 @@ impl Adopted {
         !self.0.is_blocked()
     }
 
-    /// Whether the caller is at home and closed, or away and called home by a signal.
+    /// Whether the caller is at home and closed, or away and has to go home: a signal calls it, or
+    /// it [was asked](Worker::ask_to_stay) to stay there.
     #[inline(always)]
     pub fn has_signal(self) -> bool {
         adopted::has_signal(self.0)

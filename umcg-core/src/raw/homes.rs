@@ -2,11 +2,13 @@
 //! asleep, for the next worker.
 //!
 //! All but [`mark_home`], [`tell_home`], [`announce`], [`note_addressee`], [`home_rests`],
-//! [`settle_storage`] and [`reclaim_homes`] is for the party with the right to run the worker.
+//! [`settle_storage`], [`reclaim_homes`] and [`Worker::ask_to_stay`] is for the party with the
+//! right to run the worker.
 
 use super::Worker;
 use crate::umcg::addressee::{self, SentBy};
 use crate::umcg::homes::{self, HomeStart};
+use crate::umcg::stay;
 
 impl Worker {
     /// The worker has ended, and its home rests. False if the home is to be retired. Touches no
@@ -16,6 +18,13 @@ impl Worker {
     /// The worker is an adopted one, and away; the caller has the right to run it, and never will.
     pub unsafe fn rest(self) -> bool {
         homes::rest(self.0)
+    }
+
+    /// Page faults of the worker keep its server. If it is an adopted one, it goes home when it is
+    /// preempted or next has its [signals](super::Adopted::has_signal) looked at, and stays for
+    /// some time. Called by any party.
+    pub fn ask_to_stay(self) {
+        stay::ask(self.0);
     }
 
     /// The tid of its home.

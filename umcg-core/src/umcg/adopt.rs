@@ -4,6 +4,7 @@ use super::adopted::home;
 use super::adoption::{GO, process};
 use super::group::Group;
 use super::idle::state;
+use super::stay;
 use super::thread::{self, Reservation};
 use super::worker::{Carrier, Worker};
 use super::{Owner, set_role};
@@ -26,6 +27,7 @@ pub(crate) fn adopt(
     let worker = thread::prepare(reserved, group, id, 0..0)?;
     let adoption = &home(worker).adoption;
     adoption.is_called.store(false, Relaxed);
+    stay::forget(worker);
     adoption.is_closed.store(false, Relaxed);
     adoption.has_blocked.store(false, Relaxed);
     adoption.rests.store(false, Relaxed);

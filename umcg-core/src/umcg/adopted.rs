@@ -297,7 +297,7 @@ pub(crate) fn may_have_come(worker: &'static Worker, signals: u64) -> bool {
         || adoption.is_called.load(Relaxed)
 }
 
-/// Whether the worker, which is the caller, is at home and closed, or away and called home.
+/// Whether the worker, which is the caller, is at home and closed, or away and has to go home.
 #[inline(always)]
 pub(crate) fn has_signal(worker: &'static Worker) -> bool {
     // No panic: the hook's way out is no place for one.
@@ -307,7 +307,7 @@ pub(crate) fn has_signal(worker: &'static Worker) -> bool {
     if worker.is_blocked() {
         adoption.is_closed.load(Relaxed)
     } else {
-        adoption.is_called.load(Relaxed)
+        adoption.is_called.load(Relaxed) || adoption.is_asked_to_stay.load(Relaxed)
     }
 }
 

@@ -28,6 +28,12 @@ pub(crate) struct Adoption {
     pub(super) wanted: AtomicU64,
     /// Those that it looks for just now.
     pub(super) watched: AtomicU64,
+    /// The worker is to come home and stay. Whether it stays, until when, and how many faults it
+    /// had before. See [`stay`](super::stay).
+    pub(super) is_asked_to_stay: AtomicBool,
+    pub(super) stays: AtomicBool,
+    pub(super) stays_until: AtomicU64,
+    pub(super) faults_before: AtomicU64,
     /// The next in [`CALLED`], and whether it is there.
     pub(super) next: AtomicPtr<()>,
     pub(super) is_listed: AtomicBool,
@@ -59,6 +65,10 @@ impl Adoption {
             kept: AtomicU64::new(0),
             wanted: AtomicU64::new(0),
             watched: AtomicU64::new(0),
+            is_asked_to_stay: AtomicBool::new(false),
+            stays: AtomicBool::new(false),
+            stays_until: AtomicU64::new(0),
+            faults_before: AtomicU64::new(0),
             next: AtomicPtr::new(null_mut()),
             is_listed: AtomicBool::new(false),
             rests: AtomicBool::new(false),

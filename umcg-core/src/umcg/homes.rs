@@ -23,6 +23,7 @@
 use super::adopted::{home, is_adopted, note_sent, tell};
 use super::adoption::wake;
 use super::idle::state;
+use super::stay;
 use super::thread;
 use super::worker::{Carrier, Home, Worker};
 use super::{Owner, WORKERS, role_word};
@@ -98,6 +99,7 @@ pub(crate) unsafe fn begin(worker: &'static Worker, start: &HomeStart) {
     worker.node.set_state(state::HELD);
     home.rseq_bytes.store(0, Relaxed);
     home.mask.store(start.mask, Relaxed);
+    stay::forget(worker);
     home.adoption.is_closed.store(false, Relaxed);
     home.adoption.has_blocked.store(false, Relaxed);
     home.adoption.kept.store(0, Relaxed);

@@ -8,6 +8,7 @@
 //! | `thread` | workers that are pthreads, and their home threads |
 //! | `adopted` | threads that are workers without knowing it; `adopt`, how they become that; `adoption`, their state at home |
 //! | `carry` | faults of adopted threads, which go home |
+//! | `stay` | adopted threads whose page faults keep servers, and that stay at home |
 //! | `requeue` | signals that are sent again |
 //! | `guest` | the part of this crate in the state of a thread whose system calls are intercepted |
 //! | `reach` | the program's memory, as such a thread reaches it |
@@ -76,6 +77,7 @@ pub(crate) mod request;
 pub(crate) mod requeue;
 mod role;
 pub(crate) mod server;
+pub(crate) mod stay;
 pub(crate) mod stuck;
 mod stuck_request;
 pub(crate) mod thread;

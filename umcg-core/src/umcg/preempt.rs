@@ -49,7 +49,7 @@ use super::tick::{self, AGAIN_VALUE, SIGNAL, Tick, errno_place, look_again, look
 use super::worker::{Carrier, Inside, PREEMPT_WANTED, Worker};
 use super::{
     CallerRole, Role, adopted, caller, guest, is_apart, is_storage_of, request, role_beneath,
-    role_held,
+    role_held, stay,
 };
 use crate::base::granted::Granted;
 use crate::os::guarded;
@@ -387,12 +387,13 @@ fn preempt(inside: Inside, server: &'static Server, frame: &mut Frame, known: us
     leaves
 }
 
-/// [`preempt`] for an adopted thread: any code of its may be cut. If a signal calls it home, it
-/// goes there: the kernel delivers the signal as soon as the handler returns.
+/// [`preempt`] for an adopted thread: any code of its may be cut. If a signal calls it home, or it
+/// is to fault there, it goes there: the kernel delivers the signal as soon as the handler returns.
 fn preempt_adopted(inside: Inside, server: &'static Server, frame: &mut Frame, errno: c_int) {
     let worker = inside.0;
-    let mask = if adopted::is_called(worker) {
+    let mask = if adopted::is_called(worker) || stay::is_asked(worker) {
         adopted::go_home(inside, server);
+        stay::begin_if_asked(worker);
         adopted::note_open(worker);
         adopted::opening_mask(worker)
     } else {

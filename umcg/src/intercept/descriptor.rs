@@ -36,24 +36,21 @@ fn close_range(call: &mut Call, first: u32, last: u32, flags: usize) -> Stage {
         // The table of one kernel thread, at home or of a server.
         return answered(call, Some(EINVAL));
     }
-    let mut ours: Vec<u32> = place::ours().map(|fd| fd as u32).collect();
-    ours.sort_unstable();
-    ours.retain(|fd| (first..=last).contains(fd));
-    let mut first = first;
-    for fd in ours {
-        if first < fd {
-            let arguments = [first as usize, fd as usize - 1, flags, 0, 0, 0];
+    let mut rest = None;
+    for range in place::between(first, last) {
+        if let Some((first, last)) = rest.replace(range) {
+            let arguments = [first as usize, last as usize, flags, 0, 0, 0];
             // SAFETY: as the program asks.
             let result = unsafe { make(libc::SYS_close_range, arguments) };
             if result < 0 {
                 return answered(call, Some(result));
             }
         }
-        first = fd + 1;
     }
-    if first > last {
+    let Some((first, last)) = rest else {
         return answered(call, Some(0));
-    }
+    };
     call.arguments[0] = first as usize;
+    call.arguments[1] = last as usize;
     Stage::Home
 }

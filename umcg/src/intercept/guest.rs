@@ -316,17 +316,27 @@ impl Guest {
     /// Notes that the kernel thread blocks all signals from now on, and that `mask` is the guest's.
     pub(super) fn note_closed(&self, mask: u64) {
         match adopted() {
-            Some(adopted) => adopted.note_closed(mask),
+            Some(adopted) => {
+                adopted.note_closed(mask);
+                if adopted.stays() {
+                    self.cut_here();
+                }
+            }
             None => {
                 // Of handlers that interrupt each other here, the outermost is the last to note.
                 self.mask.store(mask, Relaxed);
                 self.is_closed.store(true, Relaxed);
                 self.head.note_home(false);
                 self.head.note_mask(u64::MAX);
-                if let Some(task) = self.task() {
-                    cut::cut_here(task);
-                }
+                self.cut_here();
             }
+        }
+    }
+
+    /// In a handler: ends the wait of the guest, which sleeps as a thread, if it does.
+    fn cut_here(&self) {
+        if let Some(task) = self.task() {
+            cut::cut_here(task);
         }
     }
 

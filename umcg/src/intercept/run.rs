@@ -138,10 +138,18 @@ pub(super) fn turns() -> u64 {
     servers.map(raw::Server::turns).sum()
 }
 
-/// Makes the calling guest a worker, if it is none yet. False if that is impossible.
+/// Makes the calling guest a worker, if it is none yet. False if that is impossible. Called before
+/// each wait for a word, by which a stay at home may end.
 #[inline(always)]
 pub(super) fn adopt(guest: &'static Guest, call: &Call) -> bool {
-    guest::adopted().is_some() || adopt_now(guest, call)
+    match guest::adopted() {
+        Some(adopted) if adopted.stays() => {
+            adopted.end_stay_if_over();
+            true
+        }
+        Some(_) => true,
+        None => adopt_now(guest, call),
+    }
 }
 
 #[cold]

@@ -13,6 +13,9 @@ pub(crate) mod context;
 #[path = "../../../src/umcg/homes.rs"]
 mod homes;
 pub(crate) mod kernel;
+#[allow(dead_code, reason = "a new thread forgets the last one's stay: that is all here")]
+#[path = "../../../src/umcg/stay.rs"]
+mod stay;
 mod worker;
 
 use crate::check;
@@ -57,6 +60,12 @@ mod requeue {
 
 mod server {
     pub(crate) struct Server;
+}
+
+mod tick {
+    pub(super) fn now() -> u64 {
+        unreachable!()
+    }
 }
 
 /// The party that takes a descriptor and its stack back.

@@ -77,11 +77,12 @@ impl Running {
     }
 }
 
-/// The caller, if it is an adopted worker at home.
+/// The caller, if it is an adopted worker at home that waits by leaving it. One that stays there
+/// waits as a thread whose worker blocks.
 #[inline(always)]
 pub(crate) fn at_home() -> Option<Adopted> {
     if cfg!(feature = "intercept") {
-        Adopted::at_home()
+        Adopted::at_home().filter(|adopted| !adopted.stays())
     } else {
         None
     }

@@ -1,15 +1,23 @@
 //! Page faults that keep a server.
 //!
 //! Its thread sleeps in the kernel, and uses no processor time: so no tick comes. If all servers
-//! are busy, the watch preempts such a worker by a signal. The kernel lets faults go for one that
-//! may take for ever (those that userfaultfd hands to another thread), and the instruction begins
-//! anew when the worker runs again. Else the thread that serves the faults would get no server.
+//! are busy, the watch preempts such a worker by a signal, and an adopted thread goes home and
+//! faults there ([`ask_to_stay`](raw::Worker::ask_to_stay)).
+//!
+//! - One that has kept its server for some time. The kernel lets faults go for a signal that may
+//!   take for ever (those that userfaultfd hands to another thread), and the instruction begins
+//!   anew when the worker runs again. Else the thread that serves the faults would get no server.
+//! - An adopted thread whose server has read from disks for such faults since the watch last saw it
+//!   in one. Each of them is short, and none is let go, but together they keep the server, where a
+//!   program natively has as many on their way as it has threads. The watch looks at one server at
+//!   a time for that, so it costs the same with any number of them.
 
-use super::kernel_call::{ThreadState, of_thread};
+use super::kernel_call::{ThreadState, major_faults, of_thread};
 use crate::rt::base::clock;
 use crate::rt::base::rank::Ranked;
 use crate::rt::engine::runtime::RuntimeState;
 use std::sync::atomic::Ordering::Relaxed;
+use umcg_core::raw;
 
 /// How many intervals of preemption a worker keeps its server before the watch looks why. Each look
 /// takes some 10 us.
@@ -25,6 +33,8 @@ pub(crate) struct PageFault {
     /// When the watch has looked last, and found one last.
     looked: u64,
     found: u64,
+    /// How many faults of the server had read from disks when the watch last saw it in one.
+    from_disks: u64,
 }
 
 impl PageFault {
@@ -48,20 +58,48 @@ impl PageFault {
             .kept_since
             .load(Relaxed)
             .max(self.looked);
-        let others_wait = shared.sleepers.asleep() == 0 && shared.live() > 1;
-        if since == 0 || now - since < patience || !others_wait {
+        if since == 0 || now - since < patience || !others_wait(shared) {
             return;
         }
         self.looked = now;
-        let Some(server) = shared.servers[index].server() else {
+        if let Some(server) = in_fault(shared, index) {
+            self.send_home(shared, index, server);
+        }
+    }
+
+    /// One of the checks of this server, whether it has looked around or not. For adopted threads.
+    pub(crate) fn sample(&mut self, shared: &RuntimeState, index: usize) {
+        if shared.watch.preemption.is_none() || !others_wait(shared) {
+            return;
+        }
+        let Some(server) = in_fault(shared, index) else {
             return;
         };
-        match of_thread(server.carried_by()) {
-            ThreadState::Blocks(call) if call.is_fault() => {
-                self.found = now;
-                shared.preempt(index);
-            }
-            _ => {}
+        let from_disks = major_faults(server.carried_by()).unwrap_or(0);
+        if std::mem::replace(&mut self.from_disks, from_disks) < from_disks {
+            self.send_home(shared, index, server);
         }
+    }
+
+    fn send_home(&mut self, shared: &RuntimeState, index: usize, server: raw::Server) {
+        self.found = clock::now();
+        if let Some(worker) = server.current() {
+            worker.ask_to_stay();
+        }
+        shared.preempt(index);
+    }
+}
+
+/// Whether workers wait for a server, as far as it is known: all servers are busy.
+fn others_wait(shared: &RuntimeState) -> bool {
+    shared.sleepers.asleep() == 0 && shared.live() > 1
+}
+
+/// This server, if its thread sleeps in a page fault.
+fn in_fault(shared: &RuntimeState, index: usize) -> Option<raw::Server> {
+    let server = shared.servers[index].server()?;
+    match of_thread(server.carried_by()) {
+        ThreadState::Blocks(call) if call.is_fault() => Some(server),
+        _ => None,
     }
 }

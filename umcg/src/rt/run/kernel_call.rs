@@ -45,7 +45,21 @@ pub(crate) fn of_thread(tid: i32) -> ThreadState {
 
 /// The letter of a thread's state, which follows its name in parentheses.
 fn state(stat: &str) -> Option<char> {
-    stat.rsplit(')').next()?.trim_start().chars().next()
+    behind_name(stat).next()?.chars().next()
+}
+
+/// How many page faults of the thread with this id had to wait for a disk or the like.
+pub(crate) fn major_faults(tid: i32) -> Option<u64> {
+    /// Words behind the name.
+    const BEFORE: usize = 9;
+    let stat = fs::read_to_string(format!("/proc/self/task/{tid}/stat")).ok()?;
+    behind_name(&stat).nth(BEFORE)?.parse().ok()
+}
+
+/// The words of this file behind the thread's name, which stands in parentheses.
+fn behind_name(stat: &str) -> impl Iterator<Item = &str> {
+    let rest = stat.rsplit(')').next().unwrap_or_default();
+    rest.split_whitespace()
 }
 
 #[cfg_attr(

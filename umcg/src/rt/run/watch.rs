@@ -7,7 +7,7 @@
 //! the last time, it takes the slot's worker away, fires the timers, and has an idle server check
 //! the files. If all servers are busy, it waits for files itself. It repeats a preemption by rank
 //! that could not be done. It does so at once where a worker has woken a more urgent one that is to
-//! run in its own place. It preempts a worker that keeps its server by a page fault (`fault`). And
+//! run in its own place. It preempts workers that keep their servers by page faults (`fault`). And
 //! it reports a worker that keeps its server for long, and a lack of helper threads (`stall`).
 //!
 //! While all servers sleep the watch sleeps too, after a few checks. The first server that stops
@@ -17,6 +17,7 @@
 use super::fault::PageFault;
 use super::stall::Stay;
 use super::trim::Trimmer;
+use crate::io::driver::place;
 use crate::rt::base::clock;
 use crate::rt::engine::runtime::{RuntimeState, ready};
 use crate::rt::engine::watch::Watch;
@@ -39,6 +40,9 @@ pub(crate) fn main(shared: &RuntimeState) {
         .iter()
         .map(|_| ServerSnapshot::default())
         .collect();
+    // With a table of its own it can read files of `/proc` all the time.
+    let has_guests = place::set_apart();
+    let mut sampled = (0..seen.len()).cycle();
     let mut quiet = 0;
     let mut trimmer = Trimmer::new();
     let mut lack = shared.watch.lack();
@@ -63,6 +67,9 @@ pub(crate) fn main(shared: &RuntimeState) {
             .fold(false, |stuck, (index, seen)| {
                 look(shared, index, seen) | stuck
             });
+        if let Some(index) = sampled.next().filter(|_| has_guests) {
+            seen[index].fault.sample(shared, index);
+        }
         let tick = if shared.preempt_again() {
             SHORTEST_TICK
         } else if stuck || seen.iter().any(|seen| seen.fault.is_recent()) {
