@@ -72,7 +72,7 @@ impl Adopted {
     pub unsafe fn go_home(running: RunningWorker) {
         let worker = running.inside.0;
         adopted::go_home(running.inside, running.server);
-        stay::begin_if_asked(worker);
+        stay::come_home(worker);
     }
 
     /// Whether the caller stays at home for some time, as [`Worker::ask_to_stay`] has asked: then
@@ -147,7 +147,7 @@ impl Adopted {
     }
 
     /// Whether the caller is at home and closed, or away and has to go home: a signal calls it, or
-    /// it [was asked](Worker::ask_to_stay) to stay there.
+    /// it was asked to ([`Worker::ask_to_stay`], [`call_home`](super::call_home)).
     #[inline(always)]
     pub fn has_signal(self) -> bool {
         adopted::has_signal(self.0)

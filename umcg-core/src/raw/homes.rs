@@ -1,9 +1,9 @@
 //! Homes that outlive their threads: the kernel thread of an adopted worker that has ended waits,
 //! asleep, for the next worker.
 //!
-//! All but [`mark_home`], [`tell_home`], [`announce`], [`note_addressee`], [`home_rests`],
-//! [`settle_storage`], [`reclaim_homes`] and [`Worker::ask_to_stay`] is for the party with the
-//! right to run the worker.
+//! All but [`mark_home`], [`tell_home`], [`announce`], [`call_home`], [`note_addressee`],
+//! [`home_rests`], [`settle_storage`], [`reclaim_homes`] and [`Worker::ask_to_stay`] is for the
+//! party with the right to run the worker.
 
 use super::Worker;
 use crate::umcg::addressee::{self, SentBy};
@@ -81,6 +81,12 @@ pub fn tell_home(tid: u32) {
 /// The same before a signal is sent to the home: it is to be handled as it would be now.
 pub fn announce(tid: u32, number: std::ffi::c_int) {
     homes::announce(tid, number);
+}
+
+/// The same once it was sent: a worker that lets it through comes home before it sees what the
+/// caller does next.
+pub fn call_home(tid: u32, number: std::ffi::c_int) {
+    homes::call_home(tid, number);
 }
 
 /// Notes that the program is about to send this signal to one thread: it waits there if it is

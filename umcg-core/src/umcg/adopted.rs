@@ -307,7 +307,7 @@ pub(crate) fn has_signal(worker: &'static Worker) -> bool {
     if worker.is_blocked() {
         adoption.is_closed.load(Relaxed)
     } else {
-        adoption.is_called.load(Relaxed) || adoption.is_asked_to_stay.load(Relaxed)
+        adoption.is_called.load(Relaxed) || adoption.asked.load(Relaxed) != 0
     }
 }
 

@@ -28,9 +28,9 @@ pub(crate) struct Adoption {
     pub(super) wanted: AtomicU64,
     /// Those that it looks for just now.
     pub(super) watched: AtomicU64,
-    /// The worker is to come home and stay. Whether it stays, until when, and how many faults it
-    /// had before. See [`stay`](super::stay).
-    pub(super) is_asked_to_stay: AtomicBool,
+    /// The worker is to come home. Whether it stays there, until when, and how many faults it had
+    /// before. See [`stay`](super::stay).
+    pub(super) asked: AtomicU32,
     pub(super) stays: AtomicBool,
     pub(super) stays_until: AtomicU64,
     pub(super) faults_before: AtomicU64,
@@ -65,7 +65,7 @@ impl Adoption {
             kept: AtomicU64::new(0),
             wanted: AtomicU64::new(0),
             watched: AtomicU64::new(0),
-            is_asked_to_stay: AtomicBool::new(false),
+            asked: AtomicU32::new(0),
             stays: AtomicBool::new(false),
             stays_until: AtomicU64::new(0),
             faults_before: AtomicU64::new(0),

@@ -28,6 +28,7 @@ use super::thread;
 use super::worker::{Carrier, Home, Worker};
 use super::{Owner, WORKERS, role_word};
 use crate::base::link::Link;
+use crate::os::signal;
 use std::ffi::c_int;
 use std::ptr::{from_ref, null_mut};
 use std::sync::atomic::Ordering::*;
@@ -199,6 +200,16 @@ pub(crate) fn announce(tid: u32, number: c_int) {
     if let Some(worker) = away_from(tid) {
         tell(worker);
         note_sent(worker, number);
+    }
+}
+
+/// The same, once it was sent.
+pub(crate) fn call_home(tid: u32, number: c_int) {
+    let Some(worker) = away_from(tid).filter(|_| (1..=64).contains(&number)) else {
+        return;
+    };
+    if home(worker).mask.load(Relaxed) & signal::only(number) == 0 {
+        stay::call_home(worker);
     }
 }
 

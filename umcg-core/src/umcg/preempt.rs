@@ -393,7 +393,7 @@ fn preempt_adopted(inside: Inside, server: &'static Server, frame: &mut Frame, e
     let worker = inside.0;
     let mask = if adopted::is_called(worker) || stay::is_asked(worker) {
         adopted::go_home(inside, server);
-        stay::begin_if_asked(worker);
+        stay::come_home(worker);
         adopted::note_open(worker);
         adopted::opening_mask(worker)
     } else {

@@ -1,4 +1,11 @@
-//! Adopted threads that stay at home for some time: those whose page faults keep servers.
+//! Adopted threads that are asked to come home: to be there once, or to stay for some time.
+//!
+//! A worker comes home once if another thread of the process has sent it a signal. The signal finds
+//! it anyway ([`adopted`](super::adopted)), but takes its time. Whatever the sender does next, the
+//! worker may see only after the signal's handler has run: natively it is pending as soon as the
+//! call that sends it has returned.
+//!
+//! Those stay whose page faults keep servers:
 //!
 //! ```text
 //!   away  --ask: any party-->  away, asked  --comes home: by a preemption, or by the hook-->  STAYS
@@ -22,7 +29,7 @@ use super::tick::now;
 use super::worker::Worker;
 use crate::base::call::call;
 use std::mem::MaybeUninit;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::*;
 
 /// How long it stays, in nanoseconds.
 const TIME: u64 = 250_000_000;
@@ -30,24 +37,39 @@ const TIME: u64 = 250_000_000;
 /// this is about the time of a thousand waits that it could spend in user mode.
 const OFTEN: u64 = 8;
 
+/// What a worker was asked for.
+const COME: u32 = 1;
+const STAY: u32 = 2;
+
 /// Asks the worker, if it is an adopted thread, to come home and stay. Called by any party. One
 /// that is at home by then may come from its next absence.
 pub(crate) fn ask(worker: &'static Worker) {
+    ask_for(worker, STAY);
+}
+
+/// Asks the worker to come home once: a signal was sent there that it lets through.
+pub(super) fn call_home(worker: &'static Worker) {
+    ask_for(worker, COME);
+}
+
+fn ask_for(worker: &'static Worker, what: u32) {
     if is_adopted(worker) {
-        home(worker).adoption.is_asked_to_stay.store(true, Relaxed);
+        // ORDERING(asked.1): Release, pairs with asked.2: whatever the worker sees of the caller's
+        // next acts, it sees this.
+        home(worker).adoption.asked.fetch_or(what, Release);
     }
 }
 
 /// Whether the calling worker, which is away, was asked.
 pub(super) fn is_asked(worker: &'static Worker) -> bool {
-    home(worker).adoption.is_asked_to_stay.load(Relaxed)
+    home(worker).adoption.asked.load(Relaxed) != 0
 }
 
 /// The calling worker has come home.
-pub(crate) fn begin_if_asked(worker: &'static Worker) {
+pub(crate) fn come_home(worker: &'static Worker) {
     let adoption = &home(worker).adoption;
-    if is_asked(worker) {
-        adoption.is_asked_to_stay.store(false, Relaxed);
+    // ORDERING(asked.2): Acquire, pairs with asked.1.
+    if is_asked(worker) && adoption.asked.swap(0, Acquire) & STAY != 0 {
         adoption.faults_before.store(own_faults(), Relaxed);
         adoption.stays_until.store(now() + TIME, Relaxed);
         adoption.stays.store(true, Relaxed);
@@ -79,7 +101,7 @@ pub(crate) fn end_if_over(worker: &'static Worker) {
 /// The worker is another thread's from now on.
 pub(super) fn forget(worker: &'static Worker) {
     let adoption = &home(worker).adoption;
-    adoption.is_asked_to_stay.store(false, Relaxed);
+    adoption.asked.store(0, Relaxed);
     adoption.stays.store(false, Relaxed);
 }
 

@@ -113,6 +113,29 @@ fn note_signal(id: usize, number: usize) -> Option<isize> {
     (raw::mark_home(id, false) == Some(true)).then_some(ESRCH)
 }
 
+/// Whether the call sends a signal, which may be for a guest: [`note_sent`] is called after it.
+pub(super) fn sends_signal(call: &Call) -> bool {
+    signal_of(call).is_some()
+}
+
+/// The thread that a signal is for, and its number. One for the process is most often its first
+/// thread's.
+fn signal_of(call: &Call) -> Option<(usize, usize)> {
+    let [first, second, third, ..] = call.arguments;
+    match call.number as libc::c_long {
+        libc::SYS_kill | libc::SYS_rt_sigqueueinfo | libc::SYS_tkill => Some((first, second)),
+        libc::SYS_tgkill | libc::SYS_rt_tgsigqueueinfo => Some((second, third)),
+        _ => None,
+    }
+}
+
+/// The kernel has sent the signal.
+pub(super) fn note_sent(call: &Call) {
+    if let Some((id, number)) = signal_of(call) {
+        raw::call_home(id as u32, number as i32);
+    }
+}
+
 fn note_queued(id: usize, number: usize) -> Option<isize> {
     raw::note_addressee(number as i32, SentBy::Queue);
     note_signal(id, number)

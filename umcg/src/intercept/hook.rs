@@ -204,8 +204,10 @@ fn answer_call(guest: &'static Guest, call: &mut Call, answer: User) -> Beginnin
 }
 
 fn answered_or_home(guest: &Guest, call: &mut Call) -> Stage {
-    let answer = attributes::note(guest, call);
-    answered(call, answer)
+    match attributes::note(guest, call) {
+        None if attributes::sends_signal(call) => Stage::Signal,
+        answer => answered(call, answer),
+    }
 }
 
 /// A wait for a word that is not private. Threads wait so for the end of another one.
@@ -283,6 +285,12 @@ extern "C" fn take_answer(guest: &Guest, call: &mut Call) -> Stage {
             answered(call, Some(before + answer.max(0)))
         }
         Stage::Roomed => partial::go_on(call, answer),
+        Stage::Sent => {
+            if answer == 0 {
+                attributes::note_sent(call);
+            }
+            answered(call, Some(answer))
+        }
         stage => {
             guest.forget_kept();
             stage
@@ -347,6 +355,10 @@ fn prepare_to_leave(guest: &'static Guest, call: &mut Call, stage: Stage) -> Nex
         }
         Stage::Map => {
             keep(call, Stage::Mapped);
+            Next::Again
+        }
+        Stage::Signal => {
+            keep(call, Stage::Sent);
             Next::Again
         }
         Stage::Tail if thread::before_tail(guest, call) => Next::Tail,

@@ -37,6 +37,9 @@ pub(super) enum Stage {
     /// that is for the next call.
     Room,
     Roomed,
+    /// A signal is sent, and was.
+    Signal,
+    Sent,
     /// As `Return`, at home and open: signals that have waited are delivered first.
     ReturnAtHome,
     /// The mask is changed at home and open: signals that have come are delivered first.
@@ -47,7 +50,7 @@ pub(super) enum Stage {
     Action,
 }
 
-const STAGES: [Stage; 21] = [
+const STAGES: [Stage; 23] = [
     Stage::Return,
     Stage::Native,
     Stage::Home,
@@ -65,6 +68,8 @@ const STAGES: [Stage; 21] = [
     Stage::Rested,
     Stage::Room,
     Stage::Roomed,
+    Stage::Signal,
+    Stage::Sent,
     Stage::ReturnAtHome,
     Stage::Mask,
     Stage::MaskInKernel,
@@ -116,6 +121,7 @@ impl Stage {
                 | Map
                 | Rest
                 | Room
+                | Signal
                 | Mask
                 | MaskInKernel
                 | Action

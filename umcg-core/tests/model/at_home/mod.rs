@@ -13,7 +13,10 @@ pub(crate) mod context;
 #[path = "../../../src/umcg/homes.rs"]
 mod homes;
 pub(crate) mod kernel;
-#[allow(dead_code, reason = "a new thread forgets the last one's stay: that is all here")]
+#[allow(
+    dead_code,
+    reason = "a new thread forgets the last one's stay: that is all here"
+)]
 #[path = "../../../src/umcg/stay.rs"]
 mod stay;
 mod worker;
