@@ -41,7 +41,8 @@ pub use x86::{
     child::{Child, begin_child},
     engine::{forget, install, look_again, report},
     extended::{clear_extended, clear_x87, extended_size, restore_extended, save_extended},
-    net::{arm_thread, disarm_thread, on_sigsys, signal_restorer},
+    net::{arm_thread, disarm_thread, is_caught, on_sigsys, signal_restorer},
+    refused::{ask_hook_again, fail, is_refusal},
     step::{Inside, step_in, step_out},
     stub::raw_syscall,
     trap::{is_inside, on_trap, restarts},
@@ -51,9 +52,10 @@ pub use x86::{
 mod unsupported;
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 pub use unsupported::{
-    Inside, arm_thread, clear_extended, clear_x87, disarm_thread, extended_size, forget, install,
-    is_inside, look_again, on_sigsys, on_trap, raw_syscall, report, restarts, restore_extended,
-    save_extended, signal_restorer, step_in, step_out,
+    Inside, arm_thread, ask_hook_again, clear_extended, clear_x87, disarm_thread, extended_size,
+    fail, forget, install, is_caught, is_inside, is_refusal, look_again, on_sigsys, on_trap,
+    raw_syscall, report, restarts, restore_extended, save_extended, signal_restorer, step_in,
+    step_out,
 };
 
 /// What to hook, and where.
@@ -105,6 +107,10 @@ pub struct Look {
     pub patched: usize,
     /// An object is not mapped completely yet: look again when more has been mapped.
     pub unfinished: bool,
+    /// There is code whose calls do not lead to the hook: sites that could not be replaced, or what
+    /// a compiler in the process has written. The net catches those of armed threads
+    /// ([`arm_thread`]).
+    pub misses: bool,
 }
 
 /// Lets all calls pass, or leads them to the hook again. Affects the process, and everything that

@@ -57,6 +57,8 @@ impl core::ops::AddAssign for Counts {
 pub struct Report {
     /// Each object with sites, and its counts.
     pub objects: Vec<(Object, Counts)>,
+    /// As [`Look::misses`](crate::Look::misses).
+    pub misses: bool,
 }
 
 impl Report {

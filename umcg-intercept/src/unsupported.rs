@@ -68,6 +68,38 @@ pub unsafe fn arm_thread() -> Result<(), i32> {
 /// Does nothing.
 pub fn disarm_thread() {}
 
+/// No call is caught.
+#[must_use]
+pub fn is_caught(_call: &Call) -> bool {
+    false
+}
+
+/// No signal is looked at.
+///
+/// # Safety
+///
+/// None is needed.
+#[must_use]
+pub unsafe fn is_refusal(_information: *const libc::siginfo_t) -> bool {
+    false
+}
+
+/// No call is the engine's.
+///
+/// # Safety
+///
+/// None is needed.
+pub unsafe fn ask_hook_again(_context: *mut libc::c_void) -> bool {
+    false
+}
+
+/// Does nothing.
+///
+/// # Safety
+///
+/// None is needed.
+pub unsafe fn fail(_context: *mut libc::c_void, _error: i32) {}
+
 /// None.
 #[must_use]
 pub fn signal_restorer() -> usize {

@@ -24,6 +24,8 @@ use std::process::Command;
 struct Feature {
     name: &'static str,
     calls: &'static [c_long],
+    /// Their first argument, if it has to be this one.
+    option: Option<u64>,
     /// The errors to refuse them by, and their names.
     errors: &'static [(&'static str, i32)],
     /// Whether `all` refuses them, too.
@@ -37,6 +39,7 @@ const fn feature(name: &'static str, calls: &'static [c_long]) -> Feature {
     Feature {
         name,
         calls,
+        option: None,
         errors: &[MISSING, FORBIDDEN],
         is_in_all: true,
     }
@@ -66,14 +69,15 @@ impl Feature {
             .iter()
             .filter(move |(error, _)| chosen.is_empty() || chosen == *error)
             .map(|(error, number)| {
-                Refusal::new(format!("{}:{error}", self.name), self.calls, *number)
+                let title = format!("{}:{error}", self.name);
+                Refusal::of_option(title, self.calls, self.option, *number)
             })
     }
 }
 
 /// Not among them: calls without which the process ends, by `docs/refusals.md`, and
 /// `rt_tgsigqueueinfo`, without which signals come without their information.
-const FEATURES: [Feature; 16] = [
+const FEATURES: [Feature; 17] = [
     feature("clone3", &[libc::SYS_clone3]).missing(),
     feature("close_range", &[libc::SYS_close_range]).alone(),
     feature("epoll_pwait2", &[libc::SYS_epoll_pwait2]),
@@ -107,7 +111,14 @@ const FEATURES: [Feature; 16] = [
     feature("rt_sigqueueinfo", &[libc::SYS_rt_sigqueueinfo]).alone(),
     feature("rt_sigtimedwait", &[libc::SYS_rt_sigtimedwait]).alone(),
     feature("statx", &[libc::SYS_statx]),
+    Feature {
+        option: Some(PR_SET_SYSCALL_USER_DISPATCH),
+        errors: &[("EINVAL", libc::EINVAL), FORBIDDEN],
+        ..feature("user_dispatch", &[libc::SYS_prctl]).alone()
+    },
 ];
+
+const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
 
 /// Calls that are refused, and the error.
 #[derive(Clone)]
@@ -152,8 +163,21 @@ pub(crate) fn named(word: &str) -> Vec<Refusal> {
 impl Refusal {
     /// These calls, by this error.
     pub(crate) fn new(title: String, calls: &[c_long], error: i32) -> Self {
-        let rules = calls.iter().map(|call| (*call, Vec::new())).collect();
-        Self::of_rules(title, rules, error)
+        Self::of_option(title, calls, None, error)
+    }
+
+    /// Those of them with this first argument.
+    fn of_option(title: String, calls: &[c_long], option: Option<u64>, error: i32) -> Self {
+        let is_first = |value| {
+            let (place, equal) = (0, SeccompCmpOp::Eq);
+            SeccompCondition::new(place, SeccompCmpArgLen::Dword, equal, value)
+        };
+        let condition = option.map(|value| vec![is_first(value).expect("a condition")]);
+        let rule = condition.map(|condition| SeccompRule::new(condition).expect("a rule"));
+        let rules = calls
+            .iter()
+            .map(|call| (*call, rule.clone().into_iter().collect()));
+        Self::of_rules(title, rules.collect(), error)
     }
 
     /// No memory is made executable that was not: as by a policy against writable code.

@@ -8,8 +8,9 @@
 //! whose sites were not replaced yet.
 
 use super::image::{self, Image};
+use super::maps::{self, Mapping};
 use super::patch::{self, Patched};
-use super::{maps, raw, stub};
+use super::{net, own, raw, stub};
 use crate::report::{Counts, Error, Object, Report};
 use crate::{Config, Look};
 use core::cell::UnsafeCell;
@@ -27,6 +28,8 @@ struct State {
     /// Whether other threads may be in the code that is looked at.
     has_threads: bool,
     known: Vec<Known>,
+    /// As [`Look::misses`], of the last look.
+    misses: bool,
 }
 
 struct Shared {
@@ -95,6 +98,7 @@ pub unsafe fn install(config: Config) -> Result<Report, Error> {
             except: config.except,
             has_threads: config.has_threads,
             known: Vec::new(),
+            misses: false,
         };
         stub::set(&config);
         let state = shared.insert(state);
@@ -122,6 +126,7 @@ pub fn look_again() -> Look {
     const UNKNOWN: Look = Look {
         patched: 0,
         unfinished: true,
+        misses: false,
     };
     // ORDERING(engine.3): SeqCst, pairs with engine.4: a look that is not counted here reads the
     // mappings after this.
@@ -132,8 +137,8 @@ pub fn look_again() -> Look {
         let ended = SHARED.ended.load(Ordering::Acquire);
         if ended / 2 > before {
             return Look {
-                patched: 0,
                 unfinished: ended % 2 == 1,
+                ..Look::default()
             };
         }
         if let Some(look) = SHARED.try_with(|state| state.as_mut().map(State::look)) {
@@ -225,6 +230,7 @@ impl State {
         let objects = counted.map(|one| (one.image.object.clone(), one.patched.counts));
         Report {
             objects: objects.collect(),
+            misses: self.misses,
         }
     }
 
@@ -256,9 +262,14 @@ impl State {
         let mut look = Look {
             patched: 0,
             unfinished,
+            misses: false,
         };
         for image in images {
-            let excepted = is_own_library(&image) || (self.except)(&image.object);
+            let is_own = is_own_library(&image);
+            if is_own {
+                net::note_own(image.object.range.start..own::all().end);
+            }
+            let excepted = is_own || (self.except)(&image.object);
             let patched = if excepted {
                 Patched::none(Counts::default())
             } else {
@@ -267,14 +278,48 @@ impl State {
             look.patched += patched.counts.patched;
             self.known.push(Known { image, patched });
         }
+        look.misses = self.known.iter().any(Known::misses)
+            || !unfinished && mappings.iter().any(|one| self.is_unknown(one));
+        self.misses = look.misses;
         Ok(look)
+    }
+
+    /// Whether this is code of no object that was looked at: of a compiler in the process.
+    fn is_unknown(&self, mapping: &Mapping) -> bool {
+        const OF_THE_KERNEL: [&[u8]; 3] = [b"[vdso]", b"[vsyscall]", b"[uprobes]"];
+        let start = mapping.range.start;
+        mapping.executable
+            && !OF_THE_KERNEL.contains(&&*mapping.path)
+            && !own::all().contains(&start)
+            && !net::is_own(start)
+            && !self.known.iter().any(|known| known.has(start))
+    }
+}
+
+impl Known {
+    /// Whether the address lies in the object, or in its trampolines.
+    fn has(&self, address: usize) -> bool {
+        self.image.object.range.contains(&address) || self.patched.has(address)
+    }
+
+    /// Whether a site is left that could not be replaced, or what may be one: in an executable that
+    /// has no tables of its functions, for example. In libraries that is data.
+    fn misses(&self) -> bool {
+        let counts = &self.patched.counts;
+        let is_executable = self.image.object.range.contains(&headers_of_executable());
+        let may_be = counts.outside + counts.undecoded;
+        counts.no_window + counts.no_memory + counts.not_writable > 0 || is_executable && may_be > 0
     }
 }
 
 /// Whether the engine is part of the object, and that is not the executable.
 fn is_own_library(image: &Image) -> bool {
-    // SAFETY: reads the kernel's vector, without a system call.
-    let headers = unsafe { libc::getauxval(libc::AT_PHDR) } as usize;
     let object = &image.object.range;
-    object.contains(&stub::entry()) && !object.contains(&headers)
+    object.contains(&stub::entry()) && !object.contains(&headers_of_executable())
+}
+
+/// An address in the executable.
+fn headers_of_executable() -> usize {
+    // SAFETY: reads the kernel's vector, without a system call.
+    unsafe { libc::getauxval(libc::AT_PHDR) as usize }
 }

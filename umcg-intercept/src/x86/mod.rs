@@ -15,6 +15,7 @@ pub(crate) mod net;
 pub(crate) mod own;
 pub(crate) mod patch;
 pub(crate) mod raw;
+pub(crate) mod refused;
 pub(crate) mod scan;
 pub(crate) mod step;
 pub(crate) mod stub;

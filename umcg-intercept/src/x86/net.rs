@@ -14,11 +14,13 @@
 //!   Else the net is taken away from the thread, for good: a child, or a parent that its child
 //!   overtakes, has no place for the stub's frame. The layer above arms the thread again.
 //!
-//! A new thread is not armed, nor is a child.
+//! A new thread is not armed, nor is a child. Calls of the engine's stub are not caught; if the
+//! engine is part of a library, nor are those of all of that library.
 
 use super::raw::{self, Errno, PAGE};
 use super::{stub, trap};
-use crate::call::Site;
+use crate::call::{Call, Site};
+use core::ops::Range;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// How many sites may be caught. Each further one passes.
@@ -44,6 +46,33 @@ static DESCRIPTORS: [[AtomicUsize; 4]; SITES] = [const {
 }; SITES];
 /// The page with the calls, followed by one with their pointers. Zero until mapped.
 static TAILS: AtomicUsize = AtomicUsize::new(0);
+/// The library that the engine is part of: its start and its end, with the engine's own arena. Zero
+/// if there is none.
+static OWN: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
+/// Notes the library that the engine is part of.
+pub(super) fn note_own(range: Range<usize>) {
+    OWN[0].store(range.start, Ordering::Relaxed);
+    OWN[1].store(range.end, Ordering::Relaxed);
+}
+
+/// The code whose calls are not caught.
+fn exempt() -> Range<usize> {
+    let [start, end] = OWN.each_ref().map(|word| word.load(Ordering::Relaxed));
+    if end == 0 { stub::exempt() } else { start..end }
+}
+
+/// Whether the address is that of the calls for [`Next::Tail`](crate::Next::Tail).
+pub(super) fn is_own(address: usize) -> bool {
+    let tails = TAILS.load(Ordering::Relaxed);
+    (tails..tails + PAGE).contains(&address)
+}
+
+/// Whether the call was caught, and no jump of its site's has led to the hook.
+#[must_use]
+pub fn is_caught(call: &Call) -> bool {
+    DESCRIPTORS.as_ptr_range().contains(&call.site.cast())
+}
 
 const _: () = assert!(SITES * TAIL <= PAGE);
 const _: () = assert!(size_of::<Site>() == size_of::<[AtomicUsize; 4]>());
@@ -56,7 +85,7 @@ const _: () = assert!(size_of::<Site>() == size_of::<[AtomicUsize; 4]>());
 /// [`signal_restorer`], runs with `SA_NODEFER`, and is never blocked in this thread.
 pub unsafe fn arm_thread() -> Result<(), i32> {
     map_tails()?;
-    let range = stub::exempt();
+    let range = exempt();
     raw::prctl(OPTION, [ON, range.start, range.len(), 0])
 }
 

@@ -73,7 +73,7 @@ unsafe extern "C" {
 }
 
 /// The whole of it.
-fn all() -> Range<usize> {
+pub(super) fn all() -> Range<usize> {
     let start = umcg_intercept_trampolines as *const () as usize;
     start..start + LENGTH
 }

@@ -58,6 +58,11 @@ impl Patched {
         }
     }
 
+    /// Whether the address lies in the trampolines.
+    pub(crate) fn has(&self, address: usize) -> bool {
+        self.arena.contains(&address)
+    }
+
     /// Whether the object's code surely has no jumps any more: it was unmapped, or loaded anew.
     /// While it may have, the trampolines stay.
     pub(crate) fn is_gone(&self, image: &Image, mappings: &[Mapping]) -> bool {

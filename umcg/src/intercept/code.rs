@@ -3,16 +3,19 @@
 
 use super::class::Watched;
 use super::stage::Stage;
-use super::{descriptor, signal};
+use super::{descriptor, net, signal};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use umcg_intercept::{Call, forget, look_again};
 
-/// How many times code was mapped, times two, and [`UNSEEN`]. That goes only when a look has ended
-/// that began after the last time: until then each thread that comes by waits for one.
+/// How many times code was mapped, times four, [`UNSEEN`], and [`CATCHES`]. The first of these bits
+/// goes only when a look has ended that began after the last time: until then each thread that
+/// comes by waits for one.
 static STATE: AtomicU32 = AtomicU32::new(0);
 /// Code was mapped that the engine has not seen whole yet.
 const UNSEEN: u32 = 1;
-const ONE_MORE: u32 = 2;
+/// Calls may have been caught by the [`net`].
+const CATCHES: u32 = 2;
+const ONE_MORE: u32 = 4;
 
 /// The arguments of mmap and mprotect that hold the protection.
 const PROTECTION: usize = 2;
@@ -46,15 +49,33 @@ pub(super) fn mapped() {
     look();
 }
 
+/// The engine has found code whose calls do not lead to the hook.
+pub(super) fn misses() {
+    STATE.fetch_or(CATCHES, Relaxed);
+    net::want();
+}
+
 /// Whether code was mapped that is not seen whole yet.
-#[inline(always)]
 pub(super) fn is_unseen() -> bool {
     STATE.load(Relaxed) & UNSEEN != 0
 }
 
+/// Before a call: whether [`attend`] is to be called.
+#[inline(always)]
+pub(super) fn needs_attention() -> bool {
+    STATE.load(Relaxed) & (UNSEEN | CATCHES) != 0
+}
+
+/// Looks for code that was mapped, if there may be some. True if the call was caught, and is to be
+/// the kernel's.
+#[cold]
+pub(super) extern "C" fn attend(call: &Call) -> bool {
+    look();
+    net::is_for_word(call)
+}
+
 /// Looks for code that was mapped, if there may be some. While the dynamic linker is at work, the
 /// look comes later: with one of its next calls, before the code runs.
-#[inline(always)]
 pub(super) fn look() {
     if is_unseen() {
         look_now();
@@ -64,8 +85,15 @@ pub(super) fn look() {
 #[cold]
 extern "C" fn look_now() {
     let before = STATE.load(Relaxed);
-    if !look_again().unfinished {
+    let found = look_again();
+    if found.misses {
+        misses();
+    }
+    if !found.unfinished {
         // Unless more was mapped meanwhile.
-        let _ = STATE.compare_exchange(before, before & !UNSEEN, Relaxed, Relaxed);
+        let _ = STATE.fetch_update(Relaxed, Relaxed, |now| {
+            let is_same = now & !CATCHES == before & !CATCHES;
+            is_same.then_some(now & !UNSEEN)
+        });
     }
 }

@@ -47,11 +47,11 @@ static QUITS: AtomicU32 = AtomicU32::new(0);
 static PRINTED: AtomicU32 = AtomicU32::new(0);
 
 /// Makes the file, while no thread of the program waits for the next number of a descriptor.
-/// Without the file there is no `umcg dump`.
-pub(super) fn prepare() {
+/// Without the file there is no `umcg dump`. `hears`: requests come to [`request`].
+pub(super) fn prepare(hears: bool) {
     let file = memfd_create("umcg-dump", MemfdFlags::CLOEXEC);
     let placed = file.ok().and_then(|file| place::place(file).ok());
-    if let Some(file) = placed {
+    if let Some(file) = placed.filter(|_| hears) {
         // Kept for the life of the process.
         FILE.store(file.into_raw_fd(), Relaxed);
     }
@@ -61,7 +61,7 @@ pub(super) fn prepare() {
 pub(super) fn begin_courier() {
     HAS_COURIER.store(true, Relaxed);
     let file = FILE.load(Relaxed);
-    if file < 0 || raw::set_request_handler(request).is_err() {
+    if file < 0 {
         return;
     }
     // SAFETY: no arguments.
@@ -76,7 +76,7 @@ pub(super) fn begin_courier() {
 }
 
 /// A request from another process, with its number. In a signal handler.
-fn request(number: usize) {
+pub(super) fn request(number: usize) {
     REQUEST.store(number as u64, Relaxed);
     raw::rouse_courier();
 }

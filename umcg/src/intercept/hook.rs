@@ -138,7 +138,9 @@ extern "C" fn pass_in_child(call: &mut Call) -> Next {
 
 #[inline(always)]
 fn begin(guest: &'static Guest, call: &mut Call) -> Beginning {
-    code::look();
+    if code::needs_attention() && code::attend(call) {
+        return Beginning::Stage(Stage::Home);
+    }
     if guest.home.is_untold.load(Relaxed) && !is_of_threads(call.number) {
         freed::tell(guest);
     }

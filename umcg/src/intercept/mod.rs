@@ -55,6 +55,7 @@ mod layout;
 mod list;
 mod maps;
 mod memory;
+mod net;
 mod notes;
 mod notice;
 mod out;
@@ -121,7 +122,10 @@ pub unsafe fn begin(settings: Settings) -> Result<(), Error> {
         ..Config::new(hook::hook, &class::HOOKED)
     };
     // SAFETY: the hook keeps to its contract, and there is one thread.
-    unsafe { install(config) }?;
+    let report = unsafe { install(config) }?;
+    if report.misses {
+        code::misses();
+    }
     fork::by_interception();
     signal::take_over();
     let Some(first) = Guest::make() else {

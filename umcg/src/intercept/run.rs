@@ -1,7 +1,7 @@
 //! The runtime of guests: begun when the first guest has to wait.
 
 use super::guest::{self, Guest};
-use super::{dump, homes, list, outsider, signal, state, tell, trace, untold};
+use super::{dump, homes, list, net, outsider, signal, state, tell, trace, untold};
 use crate::io::driver::{DriverKind, place};
 use crate::rt::Runtime;
 use crate::rt::base::clock;
@@ -67,6 +67,7 @@ pub(super) fn is_begun() -> bool {
 /// caller.
 pub(super) fn prepare(call: &Call) {
     RUNTIME.get_or_init(|| state::preserved(call.keeps_vectors(), || signal::as_servers(begin)));
+    runtime().inspect(|shared| net::servers_begin(shared));
 }
 
 fn begin() -> Option<Runtime> {
@@ -75,7 +76,7 @@ fn begin() -> Option<Runtime> {
     // The first call looks a function up, by the dynamic linker: a server must not.
     clock::now();
     place::from(lowest_descriptor());
-    dump::prepare();
+    dump::prepare(raw::set_request_handler(request).is_ok());
     let courier = std::thread::Builder::new().name("umcg-signals".to_owned());
     umcg_core::signal::without(|| courier.spawn(carry)).ok()?;
     outsider::has_courier();
@@ -99,6 +100,15 @@ fn begin() -> Option<Runtime> {
     // All that is looked up once in a process is looked up now, where the C library may be asked.
     drop(raw::Reservation::new());
     Some(runtime)
+}
+
+/// A request with this number, for the calling kernel thread. In a signal handler.
+fn request(number: usize) {
+    if number == net::REQUEST {
+        net::arm();
+    } else {
+        dump::request(number);
+    }
 }
 
 /// The driver's descriptors stand from here on: near the process's limit, if that is low.

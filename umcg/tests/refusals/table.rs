@@ -243,6 +243,7 @@ pub(crate) const UNTESTED: &[&str] = &[
     "close_range",
     "futex",
     "getpid",
+    "getrusage",
     "kill",
     "lseek",
     "prlimit64",

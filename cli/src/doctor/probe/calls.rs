@@ -56,10 +56,9 @@ fn syscall_user_dispatch() -> Finding {
     tried(
         "syscall user dispatch",
         result,
-        "nothing yet: calls are intercepted where the C library makes them (umcg_notice_blocking, \
-         umcg run)",
-        "nothing is lost: calls are intercepted where the C library makes them \
-         (umcg_notice_blocking, umcg run)",
+        "umcg run: system calls of code that a program writes while it runs are the thread's own",
+        "umcg run: system calls of code that a program writes while it runs are made as the thread \
+         of a server, and block it",
     )
 }
 

@@ -9,7 +9,7 @@ use super::{run, run_since};
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
 use std::ptr::from_ref;
-use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use umcg_core::context::lock::Lock;
 use umcg_core::raw::note_handled;
 use umcg_core::signal::{install, take_pending, unwinding};
@@ -217,6 +217,24 @@ fn exchange(signal: c_int, new: Option<KernelAction>) -> (isize, KernelAction) {
 /// handler passes on, and for traps, which the engine may have to answer.
 pub(super) fn is_always_ours(signal: c_int) -> bool {
     matches!(signal, libc::SIGSEGV | libc::SIGBUS | libc::SIGTRAP)
+        || signal == libc::SIGSYS && CATCHES.load(Relaxed)
+}
+
+/// Ours is installed for SIGSYS.
+static CATCHES: AtomicBool = AtomicBool::new(false);
+
+/// From now on ours comes first for SIGSYS, by which the kernel tells of calls that it has caught.
+pub(in crate::intercept) fn catch_calls() {
+    let _changing = CHANGING.lock();
+    CATCHES.store(true, Relaxed);
+    // The return from the handler is a call, too.
+    let ours = KernelAction {
+        handler: ours(),
+        flags: (libc::SA_SIGINFO | libc::SA_NODEFER | RESTORES) as u64,
+        restorer: umcg_intercept::signal_restorer(),
+        mask: 0,
+    };
+    ask_kernel(libc::SIGSYS, Some(ours));
 }
 
 /// The action that the kernel gets.
@@ -338,8 +356,15 @@ pub(in crate::intercept) fn free_go() {
     change(libc::SIG_UNBLOCK, only(GO));
 }
 
-/// Signals of which the kernel does not have the program's action.
-const NOTED_ONLY: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGTRAP, GO, TICK];
+/// Signals of which the kernel may not have the program's action.
+const NOTED_ONLY: [c_int; 6] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGTRAP,
+    libc::SIGSYS,
+    GO,
+    TICK,
+];
 
 /// The kernel's actions that [`ignore_for_exec`] has replaced.
 static REPLACED: Actions = Actions(UnsafeCell::new([DEFAULT; SIGNALS + 1]));

@@ -27,13 +27,15 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use umcg_core::call;
 use umcg_core::context::way::nap;
 use umcg_core::raw::{carry_home, requeue};
-use umcg_intercept::{on_trap, step_in, step_out};
+use umcg_intercept::{ask_hook_again, fail, is_refusal, on_sigsys, on_trap, step_in, step_out};
 
 mod action;
 mod mask;
 mod sets;
 
-pub(super) use action::{free_go, keep_go, set_action, take_over, takes_handler_away, yield_go};
+pub(super) use action::{
+    catch_calls, free_go, keep_go, set_action, take_over, takes_handler_away, yield_go,
+};
 pub(super) use mask::{
     as_servers, change, forget_go, let_requests_through, mask, mask_at_end, note_next_mask,
     open_for_exit, set_mask,
@@ -64,6 +66,10 @@ fn handle(
 ) {
     // SAFETY: as the kernel passed it.
     if signal == libc::SIGTRAP && unsafe { on_trap(context) } {
+        return;
+    }
+    // SAFETY: as the kernel passed it.
+    if signal == libc::SIGSYS && unsafe { on_call(information, context) } {
         return;
     }
     if is_always_ours(signal) && !is_fault(signal, information) && forward(signal) {
@@ -106,6 +112,39 @@ fn handle(
     }
     // SAFETY: as the kernel passed it.
     unsafe { call_at_home(guest, signal, information, context, had_handler) };
+}
+
+/// SIGSYS, with the handler's arguments: whether the kernel has caught the call, or a filter has
+/// refused one on a server, or one of the library's.
+///
+/// # Safety
+/// Called by the handler, with its arguments.
+unsafe fn on_call(information: *mut libc::siginfo_t, context: *mut c_void) -> bool {
+    // SAFETY: passed on.
+    if unsafe { on_sigsys(information, context) } {
+        return true;
+    }
+    // SAFETY: passed on.
+    if guest::is_aside() || !unsafe { is_refusal(information) } {
+        return false;
+    }
+    let is_own = match Guest::current() {
+        None => true,
+        Some(guest) if guest.is_child() => return false,
+        Some(guest) => guest.is_inside(),
+    };
+    if is_own {
+        // The library does without such calls.
+        // SAFETY: passed on.
+        unsafe { fail(context, libc::ENOSYS) };
+        return true;
+    }
+    // A guest's call in place is made once more at home: there the program's handler runs.
+    let away = guest::adopted().filter(|adopted| adopted.is_away());
+    // SAFETY: passed on.
+    away.filter(|_| unsafe { ask_hook_again(context) })
+        .inspect(|adopted| adopted.worker().ask_to_stay())
+        .is_some()
 }
 
 /// Calls the program's handler in the own code of the guest, which is at home, and brings the guest
