@@ -290,7 +290,6 @@ impl State {
         let start = mapping.range.start;
         mapping.executable
             && !OF_THE_KERNEL.contains(&&*mapping.path)
-            && !own::all().contains(&start)
             && !net::is_own(start)
             && !self.known.iter().any(|known| known.has(start))
     }
