@@ -17,8 +17,8 @@ pub use crate::umcg::light::UPPER_BYTES;
 pub use adopted::*;
 pub use group::{Group, Visit, wake_server};
 pub use homes::{
-    announce, call_home, home_rests, mark_home, note_addressee, reclaim_homes, settle_storage,
-    tell_home,
+    announce, call_home, home_rests, is_away_for, mark_home, note_addressee, pass_on,
+    reclaim_homes, settle_storage, tell_home,
 };
 pub use origin::{CallOrigin, share_with_child, within};
 pub use running::RunningWorker;

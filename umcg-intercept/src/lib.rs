@@ -42,7 +42,7 @@ pub use x86::{
     engine::{forget, install, look_again, report},
     extended::{clear_extended, clear_x87, extended_size, restore_extended, save_extended},
     net::{arm_thread, disarm_thread, is_caught, on_sigsys, signal_restorer},
-    refused::{ask_hook_again, fail, is_refusal},
+    refused::{call_again, fail, is_refusal, show_place},
     step::{Inside, step_in, step_out},
     stub::raw_syscall,
     trap::{is_inside, on_trap, restarts},
@@ -52,9 +52,9 @@ pub use x86::{
 mod unsupported;
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 pub use unsupported::{
-    Inside, arm_thread, ask_hook_again, clear_extended, clear_x87, disarm_thread, extended_size,
-    fail, forget, install, is_caught, is_inside, is_refusal, look_again, on_sigsys, on_trap,
-    raw_syscall, report, restarts, restore_extended, save_extended, signal_restorer, step_in,
+    Inside, arm_thread, call_again, clear_extended, clear_x87, disarm_thread, extended_size, fail,
+    forget, install, is_caught, is_inside, is_refusal, look_again, on_sigsys, on_trap, raw_syscall,
+    report, restarts, restore_extended, save_extended, show_place, signal_restorer, step_in,
     step_out,
 };
 

@@ -84,14 +84,19 @@ pub unsafe fn is_refusal(_information: *const libc::siginfo_t) -> bool {
     false
 }
 
-/// No call is the engine's.
+/// Does nothing.
 ///
 /// # Safety
 ///
 /// None is needed.
-pub unsafe fn ask_hook_again(_context: *mut libc::c_void) -> bool {
-    false
-}
+pub unsafe fn call_again(_context: *mut libc::c_void) {}
+
+/// Does nothing.
+///
+/// # Safety
+///
+/// None is needed.
+pub unsafe fn show_place(_information: *mut libc::siginfo_t, _context: *const libc::c_void) {}
 
 /// Does nothing.
 ///

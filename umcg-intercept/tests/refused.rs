@@ -1,4 +1,4 @@
-//! Calls that a filter answers by SIGSYS go to the hook.
+//! Calls that a filter answers by SIGSYS, made once more or failed.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
@@ -11,14 +11,13 @@ use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use umcg_intercept::{Call, Config, Next, raw_syscall};
 
 const HOOKED_NUMBER: usize = 500;
-const MAGIC: isize = 0x1234_5678_9abc;
-const ENOSYS: isize = -38;
+const EDOM: isize = -33;
 /// The filter refuses these.
 const REFUSED: usize = libc::SYS_getppid as usize;
 const ALSO: usize = libc::SYS_getpgrp as usize;
 
 static HOOKED: [u8; 512] = common::hooked(HOOKED_NUMBER, HOOKED_NUMBER);
-static ASKED: AtomicUsize = AtomicUsize::new(0);
+static PLACES: AtomicUsize = AtomicUsize::new(0);
 static SIGNALS: AtomicUsize = AtomicUsize::new(0);
 
 global_asm!(
@@ -27,12 +26,14 @@ global_asm!(
     "mov eax, edi",
     "mov rdx, rsi",
     "syscall",
+    "test_next:",
     "ret",
     ".cfi_endproc",
 );
 
 unsafe extern "C" {
     fn test_call(number: usize, third: usize) -> isize;
+    fn test_next();
 }
 
 fn call(number: usize) -> isize {
@@ -40,26 +41,38 @@ fn call(number: usize) -> isize {
     unsafe { test_call(number, 7) }
 }
 
-/// Makes the refused call in place of its own, and answers when it is asked again.
+/// Makes the refused call in place of its own.
 unsafe extern "C" fn hook(call: &mut Call) -> Next {
     assert_eq!((call.step, call.arguments[2]), (0, 7));
-    let is_again = call.number != HOOKED_NUMBER;
-    ASKED.fetch_add(1, Relaxed);
     call.number = REFUSED;
-    call.result = MAGIC;
-    if is_again { Next::Return } else { Next::Native }
+    Next::Native
 }
 
+/// The first signal has the call made again, the next one has it fail.
 extern "C" fn on_signal(_: i32, information: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    SIGNALS.fetch_add(1, Relaxed);
+    let count = SIGNALS.fetch_add(1, Relaxed);
     // SAFETY: the kernel's argument.
     assert!(unsafe { umcg_intercept::is_refusal(information) });
     // SAFETY: the kernel's arguments.
     assert!(!unsafe { umcg_intercept::on_sigsys(information, context) });
     // SAFETY: likewise.
-    if !unsafe { umcg_intercept::ask_hook_again(context) } {
+    if let Some(inside) = unsafe { umcg_intercept::step_out(context) } {
+        PLACES.fetch_add(1, Relaxed);
         // SAFETY: likewise.
-        unsafe { umcg_intercept::fail(context, libc::ENOSYS) };
+        unsafe { umcg_intercept::show_place(information, context) };
+        let place = information.wrapping_byte_add(16).cast::<usize>();
+        // SAFETY: the address in the record.
+        let place = unsafe { place.read() };
+        assert_eq!(place, test_next as *const () as usize);
+        // SAFETY: likewise.
+        unsafe { umcg_intercept::step_in(context, inside) };
+    }
+    if count % 2 == 0 {
+        // SAFETY: likewise.
+        unsafe { umcg_intercept::call_again(context) };
+    } else {
+        // SAFETY: likewise.
+        unsafe { umcg_intercept::fail(context, libc::EDOM) };
     }
 }
 
@@ -97,7 +110,7 @@ fn refuse() -> bool {
 }
 
 #[test]
-fn calls_are_asked_for_again() {
+fn calls_are_made_again_or_fail() {
     common::take_traps();
     let config = Config::new(hook, &HOOKED);
     // SAFETY: the hook keeps to the rules.
@@ -107,15 +120,15 @@ fn calls_are_asked_for_again() {
         println!("skipped: no filter can be installed");
         return;
     }
-    let counts = || (ASKED.load(Relaxed), SIGNALS.load(Relaxed));
-    // Made for the hook: it is asked once more.
-    assert_eq!(call(HOOKED_NUMBER), MAGIC);
-    assert_eq!(counts(), (2, 1));
-    // Passed: the hook is asked after all.
-    assert_eq!(call(ALSO), MAGIC);
-    assert_eq!(counts(), (3, 2));
-    // The engine's own.
+    let counts = || (SIGNALS.load(Relaxed), PLACES.load(Relaxed));
+    // Made for the hook.
+    assert_eq!(call(HOOKED_NUMBER), EDOM);
+    assert_eq!(counts(), (2, 2));
+    // Passed.
+    assert_eq!(call(ALSO), EDOM);
+    assert_eq!(counts(), (4, 4));
+    // The engine's own, which has no site.
     // SAFETY: no arguments.
-    assert_eq!(unsafe { raw_syscall(REFUSED, [0; 6]) }, ENOSYS);
-    assert_eq!(counts(), (3, 3));
+    assert_eq!(unsafe { raw_syscall(REFUSED, [0; 6]) }, EDOM);
+    assert_eq!(counts(), (6, 4));
 }

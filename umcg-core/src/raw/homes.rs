@@ -1,9 +1,8 @@
 //! Homes that outlive their threads: the kernel thread of an adopted worker that has ended waits,
 //! asleep, for the next worker.
 //!
-//! All but [`mark_home`], [`tell_home`], [`announce`], [`call_home`], [`note_addressee`],
-//! [`home_rests`], [`settle_storage`], [`reclaim_homes`] and [`Worker::ask_to_stay`] is for the
-//! party with the right to run the worker.
+//! The functions of [`Worker`] are for the party with the right to run the worker, but for
+//! [`Worker::ask_to_stay`] and [`Worker::home_tid`]. The others are for any party.
 
 use super::Worker;
 use crate::umcg::addressee::{self, SentBy};
@@ -83,10 +82,20 @@ pub fn announce(tid: u32, number: std::ffi::c_int) {
     homes::announce(tid, number);
 }
 
-/// The same once it was sent: a worker that lets it through comes home before it sees what the
-/// caller does next.
-pub fn call_home(tid: u32, number: std::ffi::c_int) {
-    homes::call_home(tid, number);
+/// The same once it was sent: a worker that may let it through comes home before it sees what the
+/// caller does next. Returns the worker: if a server runs it, it is to be preempted.
+pub fn call_home(tid: u32, number: std::ffi::c_int) -> Option<Worker> {
+    homes::call_home(tid, number).map(Worker)
+}
+
+/// Whether the home with this tid has a worker that is away, and lets the signal through.
+pub fn is_away_for(tid: u32, number: std::ffi::c_int) -> bool {
+    homes::is_away_for(tid, number)
+}
+
+/// Sends a signal, which a handler has got on another kernel thread, to the one with this tid.
+pub fn pass_on(tid: u32, number: std::ffi::c_int, information: *const libc::siginfo_t) {
+    homes::pass_on(tid, number, information);
 }
 
 /// Notes that the program is about to send this signal to one thread: it waits there if it is

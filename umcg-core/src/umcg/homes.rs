@@ -23,6 +23,7 @@
 use super::adopted::{home, is_adopted, note_sent, tell};
 use super::adoption::wake;
 use super::idle::state;
+use super::requeue;
 use super::stay;
 use super::thread;
 use super::worker::{Carrier, Home, Worker};
@@ -203,14 +204,31 @@ pub(crate) fn announce(tid: u32, number: c_int) {
     }
 }
 
-/// The same, once it was sent.
-pub(crate) fn call_home(tid: u32, number: c_int) {
-    let Some(worker) = away_from(tid).filter(|_| (1..=64).contains(&number)) else {
-        return;
-    };
-    if home(worker).mask.load(Relaxed) & signal::only(number) == 0 {
-        stay::call_home(worker);
+/// The same, once it was sent: the worker of the home, if it may let the signal through. One that
+/// is at home may be about to leave.
+pub(crate) fn call_home(tid: u32, number: c_int) -> Option<&'static Worker> {
+    let worker = WORKERS.get(tid).filter(|worker| is_adopted(worker))?;
+    if !worker.is_blocked() && !lets_through(worker, number) {
+        return None;
     }
+    stay::call_home(worker);
+    Some(worker)
+}
+
+/// Whether the home with this tid has a worker that is away, and lets the signal through.
+pub(crate) fn is_away_for(tid: u32, number: c_int) -> bool {
+    away_from(tid).is_some_and(|worker| lets_through(worker, number))
+}
+
+fn lets_through(worker: &'static Worker, number: c_int) -> bool {
+    (1..=64).contains(&number) && home(worker).mask.load(Relaxed) & signal::only(number) == 0
+}
+
+/// Sends a signal, which a handler has got elsewhere, to the kernel thread with this tid.
+pub(crate) fn pass_on(tid: u32, number: c_int, information: *const libc::siginfo_t) {
+    announce(tid, number);
+    requeue::send(tid as usize, number, information);
+    call_home(tid, number);
 }
 
 /// The worker that is away from the home with this tid.

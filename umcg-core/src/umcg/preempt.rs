@@ -388,21 +388,28 @@ fn preempt(inside: Inside, server: &'static Server, frame: &mut Frame, known: us
 }
 
 /// [`preempt`] for an adopted thread: any code of its may be cut. If a signal calls it home, or it
-/// is to fault there, it goes there: the kernel delivers the signal as soon as the handler returns.
+/// was asked to come, it goes there, also if that was while it was off: the kernel delivers the
+/// signal as soon as the handler returns.
 fn preempt_adopted(inside: Inside, server: &'static Server, frame: &mut Frame, errno: c_int) {
     let worker = inside.0;
-    let mask = if adopted::is_called(worker) || stay::is_asked(worker) {
-        adopted::go_home(inside, server);
-        stay::come_home(worker);
-        adopted::note_open(worker);
-        adopted::opening_mask(worker)
-    } else {
+    let goes_home = || adopted::is_called(worker) || stay::is_asked(worker);
+    if !goes_home() {
         adopted::tell(worker);
         // SAFETY: the caller is the worker, running, inside.
         unsafe { worker.leave(server, EventKind::Preempt, None) };
-        let mask = signal::block(signal::only(SIGNAL));
-        drop(inside);
-        mask
+    }
+    let mask = match role_held() {
+        Role::Worker(_, server) if goes_home() => {
+            adopted::go_home(inside, server);
+            stay::come_home(worker);
+            adopted::note_open(worker);
+            adopted::opening_mask(worker)
+        }
+        _ => {
+            let mask = signal::block(signal::only(SIGNAL));
+            drop(inside);
+            mask
+        }
     };
     // SAFETY: errno of the storage that this runs with, which is the worker's.
     unsafe { *errno_place() = errno };

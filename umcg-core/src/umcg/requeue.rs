@@ -46,7 +46,7 @@ pub(crate) fn to_thread(number: c_int, information: *const libc::siginfo_t) {
 }
 
 /// Sends it to the process.
-pub(super) fn to_process(number: c_int, information: *const libc::siginfo_t) {
+pub(crate) fn to_process(number: c_int, information: *const libc::siginfo_t) {
     let at = information.expose_provenance();
     let arguments = [process(), number as usize, at, 0, 0, 0];
     // SAFETY: information that the kernel has given.
@@ -93,7 +93,8 @@ fn take_next(number: c_int, place: &mut Taken) -> bool {
     take_pending(only(number), Some(&mut place.0)) == number as isize
 }
 
-fn send(thread: usize, number: c_int, information: *const libc::siginfo_t) {
+/// Sends it to this thread of the process.
+pub(super) fn send(thread: usize, number: c_int, information: *const libc::siginfo_t) {
     let at = information.expose_provenance();
     let arguments = [process(), thread, number as usize, at, 0, 0];
     // SAFETY: information that the kernel has given, for the calling thread.

@@ -23,7 +23,7 @@ use crate::call::{Call, Site};
 use core::ops::Range;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many sites may be caught. Each further one passes.
+/// How many sites may be caught.
 const SITES: usize = 256;
 const OPTION: i32 = 59;
 const ON: usize = 1;
@@ -194,7 +194,8 @@ impl Registers<'_> {
 }
 
 /// Continues a caught call: to be called first thing by the program's handler of SIGSYS. Returns
-/// false if the signal is not the net's. Safe in signal handlers.
+/// false if the signal is not the net's, or if there is no room for one more site: then the context
+/// is as it was. Safe in signal handlers.
 ///
 /// # Safety
 ///
@@ -224,8 +225,7 @@ pub unsafe fn on_sigsys(information: *const libc::siginfo_t, context: *mut libc:
     } else if let Some(site) = site(next) {
         registers.enter(site);
     } else {
-        disarm_thread();
-        registers.set(libc::REG_RIP, call);
+        return false;
     }
     true
 }

@@ -189,9 +189,6 @@ global_asm!(
     "movzx ecx, byte ptr [rcx]",
     "jrcxz 30f",
     "jmp 20b",
-    ".hidden umcg_intercept_hooked",
-    ".globl umcg_intercept_hooked",
-    "umcg_intercept_hooked:",
     "30:",
     "mov [rsp + 8], rbp",
     ".cfi_offset rbp, -144",
@@ -229,9 +226,6 @@ global_asm!(
     "mov [rsp + 512], r8",
     "mov [rsp + 520], r9",
     "cld",
-    ".hidden umcg_intercept_ask",
-    ".globl umcg_intercept_ask",
-    "umcg_intercept_ask:",
     "40:",
     "mov rdi, rsp",
     "call [rip + {hook}]",
@@ -325,8 +319,6 @@ unsafe extern "C" {
     fn umcg_intercept_begin();
     fn umcg_intercept_entry();
     fn umcg_intercept_pass();
-    fn umcg_intercept_hooked();
-    fn umcg_intercept_ask();
     fn umcg_intercept_native();
     fn umcg_intercept_again();
     fn umcg_intercept_restorer();
@@ -370,18 +362,6 @@ pub(crate) fn hooked_calls() -> [usize; 2] {
         umcg_intercept_native as *const () as usize,
         umcg_intercept_again as *const () as usize,
     ]
-}
-
-/// Where the hook is called for a call that the stub has made here, for its site: with the same
-/// frame.
-pub(crate) fn after_refusal(call: usize) -> Option<usize> {
-    if call == pass() {
-        Some(umcg_intercept_hooked as *const () as usize)
-    } else if call == umcg_intercept_native as *const () as usize {
-        Some(umcg_intercept_ask as *const () as usize)
-    } else {
-        None
-    }
 }
 
 /// A restorer for handlers of signals, whose call is the engine's own.

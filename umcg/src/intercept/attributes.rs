@@ -10,7 +10,7 @@
 //! file) are not seen.
 
 use super::guest::{self, Guest};
-use super::{freed, homes, memory};
+use super::{freed, homes, memory, run};
 use std::sync::atomic::Ordering::Relaxed;
 use umcg_core::raw::{self, SentBy};
 use umcg_core::reach::load;
@@ -131,9 +131,8 @@ fn signal_of(call: &Call) -> Option<(usize, usize)> {
 
 /// The kernel has sent the signal.
 pub(super) fn note_sent(call: &Call) {
-    if let Some((id, number)) = signal_of(call) {
-        raw::call_home(id as u32, number as i32);
-    }
+    let called = signal_of(call).and_then(|(id, number)| raw::call_home(id as u32, number as i32));
+    called.inspect(|worker| run::preempt(*worker));
 }
 
 fn note_queued(id: usize, number: usize) -> Option<isize> {

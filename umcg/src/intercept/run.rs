@@ -127,18 +127,25 @@ fn carry() {
     signal::let_requests_through();
     let mut pause = untold::Pause::none();
     loop {
-        let called = raw::next_called(pause.deadline());
+        let called = raw::next_called(pause.deadline().min(signal::deadline()));
         pause.serve();
+        signal::send_again();
         outsider::take_posted();
         homes::finish_ended();
         let Some(shared) = runtime() else { continue };
         dump::serve(|| list::list(shared));
         let Some(worker) = called else { continue };
         cut::cut(engine::task_of(worker));
-        let runs = |server: &raw::Server| server.runs(worker);
-        let servers = shared.servers.iter().filter_map(|server| server.server());
-        servers.filter(runs).for_each(raw::Server::preempt);
+        preempt(worker);
     }
+}
+
+/// Preempts the worker, if a server runs it.
+pub(super) fn preempt(worker: raw::Worker) {
+    let servers = runtime().map_or(&[][..], |shared| &shared.servers);
+    let servers = servers.iter().filter_map(|server| server.server());
+    let running = servers.filter(|server| server.runs(worker));
+    running.for_each(raw::Server::preempt);
 }
 
 /// How many times a worker has begun to run on a server.

@@ -122,13 +122,20 @@ pub(super) fn reset(signal: c_int) {
 
 /// Ours, which is always in front, runs on the stack on which the program's handler is to run. With
 /// the default action that is the alternate one: an overflow is reported there. The lock is held.
+///
+/// It blocks the tick. A guest that a preemption takes to another kernel thread, in the midst of
+/// ours, would give that the mask and the alternate stack of this one.
 fn follow_stack(signal: c_int, new: KernelAction) {
     const ALTERNATE: u64 = libc::SA_ONSTACK as u64;
-    let mut kernels = ask_kernel(signal, None).1;
+    let kernels = ask_kernel(signal, None).1;
     let is_alternate = !new.is_handler() || new.flags & ALTERNATE != 0;
-    if is_alternate != (kernels.flags & ALTERNATE != 0) {
-        kernels.flags ^= ALTERNATE;
-        ask_kernel(signal, Some(kernels));
+    let follows = KernelAction {
+        flags: kernels.flags & !ALTERNATE | if is_alternate { ALTERNATE } else { 0 },
+        mask: kernels.mask | only(TICK),
+        ..kernels
+    };
+    if follows != kernels {
+        ask_kernel(signal, Some(follows));
     }
 }
 
@@ -227,12 +234,12 @@ static CATCHES: AtomicBool = AtomicBool::new(false);
 pub(in crate::intercept) fn catch_calls() {
     let _changing = CHANGING.lock();
     CATCHES.store(true, Relaxed);
-    // The return from the handler is a call, too.
+    // The return from the handler is a call, too. For the tick see `follow_stack`.
     let ours = KernelAction {
         handler: ours(),
         flags: (libc::SA_SIGINFO | libc::SA_NODEFER | RESTORES) as u64,
         restorer: umcg_intercept::signal_restorer(),
-        mask: 0,
+        mask: only(TICK),
     };
     ask_kernel(libc::SIGSYS, Some(ours));
 }

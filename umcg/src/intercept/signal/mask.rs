@@ -110,27 +110,31 @@ pub(in crate::intercept) fn note_next_mask(guest: &Guest, [how, new, _, bytes, .
     }
 }
 
-/// Calls `f`, which starts servers, with their mask: they get the tick, what the C library sends to
-/// all threads, and the faults of the guests that they run.
+/// The mask of servers: they get the tick, what the C library sends to all threads, and the faults
+/// of the guests that they run.
+const SERVERS: u64 = !(only(TICK)
+    | only(SIGSETXID)
+    | only(libc::SIGSEGV)
+    | only(libc::SIGBUS)
+    | only(libc::SIGFPE)
+    | only(libc::SIGILL)
+    | only(libc::SIGTRAP)
+    | only(libc::SIGSYS)
+    | only(libc::SIGABRT));
+
+/// Calls `f`, which starts servers, with their mask.
 pub(in crate::intercept) fn as_servers<R>(f: impl FnOnce() -> R) -> R {
-    const GET: [c_int; 9] = [
-        TICK,
-        SIGSETXID,
-        libc::SIGSEGV,
-        libc::SIGBUS,
-        libc::SIGFPE,
-        libc::SIGILL,
-        libc::SIGTRAP,
-        libc::SIGSYS,
-        libc::SIGABRT,
-    ];
-    let mask = GET
-        .into_iter()
-        .fold(u64::MAX, |mask, signal| mask & !only(signal));
-    let before = change(libc::SIG_SETMASK, mask);
+    let before = change(libc::SIG_SETMASK, SERVERS);
     let result = f();
     change(libc::SIG_SETMASK, before);
     result
+}
+
+/// Whether this is the mask of servers.
+pub(super) fn is_servers(mask: u64) -> bool {
+    /// The C library unblocks it in each thread that it makes.
+    const SIGCANCEL: u64 = only(32);
+    (mask ^ SERVERS) & !(UNBLOCKABLE | SIGCANCEL) == 0
 }
 
 /// Lets the calling thread, the courier, get requests of other processes.

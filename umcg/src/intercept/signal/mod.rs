@@ -12,6 +12,7 @@
 //! |---|---|
 //! | `action` | the program's actions, and those that the kernel gets |
 //! | `mask` | masks of guests and servers |
+//! | `held` | signals that were sent to the process, and for which no thread is found yet |
 //! | `sets` | sets of signals that calls bring |
 //!
 //! Signals of our own: the tick's, SIGURG, and [`GO`](mask::GO), SIGSTKFLT. The program's action
@@ -21,21 +22,24 @@ use super::dump;
 use super::guest::{self, Guest};
 use crate::rt::engine::guest as engine;
 use action::{KernelAction, is_always_ours};
-use mask::{CLOSED, GO, only};
+use mask::{CLOSED, GO, TICK, is_servers, only};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use umcg_core::call;
 use umcg_core::context::way::nap;
-use umcg_core::raw::{carry_home, requeue};
-use umcg_intercept::{ask_hook_again, fail, is_refusal, on_sigsys, on_trap, step_in, step_out};
+use umcg_core::raw::{self, carry_home, requeue};
+use umcg_intercept::{
+    call_again, fail, is_refusal, on_sigsys, on_trap, show_place, step_in, step_out,
+};
 
 mod action;
+mod held;
 mod mask;
 mod sets;
 
 pub(super) use action::{
     catch_calls, free_go, keep_go, set_action, take_over, takes_handler_away, yield_go,
 };
+pub(super) use held::{deadline, send_again};
 pub(super) use mask::{
     as_servers, change, forget_go, let_requests_through, mask, mask_at_end, note_next_mask,
     open_for_exit, set_mask,
@@ -72,7 +76,8 @@ fn handle(
     if signal == libc::SIGSYS && unsafe { on_call(information, context) } {
         return;
     }
-    if is_always_ours(signal) && !is_fault(signal, information) && forward(signal) {
+    // SAFETY: as the kernel passed it.
+    if is_sent(signal, information) && unsafe { forward(signal, information, context) } {
         return;
     }
     let is_library = Guest::current().is_none() && !guest::is_aside();
@@ -139,12 +144,15 @@ unsafe fn on_call(information: *mut libc::siginfo_t, context: *mut c_void) -> bo
         unsafe { fail(context, libc::ENOSYS) };
         return true;
     }
-    // A guest's call in place is made once more at home: there the program's handler runs.
-    let away = guest::adopted().filter(|adopted| adopted.is_away());
+    let Some(adopted) = guest::adopted().filter(|adopted| adopted.is_away()) else {
+        return false;
+    };
+    // A guest's call on a server is made once more at home: there the program's handler runs.
     // SAFETY: passed on.
-    away.filter(|_| unsafe { ask_hook_again(context) })
-        .inspect(|adopted| adopted.worker().ask_to_stay())
-        .is_some()
+    unsafe { call_again(context) };
+    adopted.worker().ask_to_stay();
+    // SAFETY: passed on.
+    unsafe { carry_home(context) }
 }
 
 /// Calls the program's handler in the own code of the guest, which is at home, and brings the guest
@@ -170,6 +178,11 @@ unsafe fn call_at_home(
     // A handler that compares the interrupted pc with addresses of its own finds the site's.
     // SAFETY: as the kernel passed it.
     let inside = unsafe { step_out(context) };
+    // SAFETY: as the kernel passed it.
+    if signal == libc::SIGSYS && inside.is_some() && unsafe { is_refusal(information) } {
+        // SAFETY: likewise.
+        unsafe { show_place(information, context) };
+    }
     let blocked_faults = guest.blocks_faults();
     // SAFETY: as the kernel passed it.
     unsafe { call_program(Some(guest), signal, information, context, had_handler) };
@@ -202,25 +215,73 @@ unsafe fn mask_of(context: *mut c_void) -> *mut u64 {
     unsafe { (&raw mut (*context.cast::<libc::ucontext_t>()).uc_sigmask).cast() }
 }
 
-/// A signal that servers cannot block, since it may be a fault, was sent to the process and came to
-/// a server: sends it to the home of the guest that runs there, or to the process's first thread.
-/// False if the caller is a guest at home, or there is no such thread.
-fn forward(signal: c_int) -> bool {
-    let at_home = Guest::current().is_some() && !guest::is_away();
-    if at_home || guest::is_aside() {
+/// Whether this is a signal that servers cannot block, since it may be a fault, and was sent. One
+/// of abort(3) is for its sender.
+fn is_sent(signal: c_int, information: *const libc::siginfo_t) -> bool {
+    let may_be = FAULTS.contains(&signal) || matches!(signal, libc::SIGSYS | libc::SIGABRT);
+    // SAFETY: the kernel passes a siginfo_t.
+    let is_sent = || unsafe { (*information).si_code } <= 0;
+    // SAFETY: likewise.
+    may_be && is_sent() && !unsafe { is_abort(signal, information) }
+}
+
+/// If such a signal for the process has come to a server: passes it on to a thread that lets it
+/// through, or [holds](held) it. False if the caller is a guest at home, or the process a child of
+/// a fork.
+///
+/// # Safety
+/// Called by the handler, with its arguments.
+unsafe fn forward(
+    signal: c_int,
+    information: *const libc::siginfo_t,
+    context: *mut c_void,
+) -> bool {
+    if guest::is_aside() {
         return false;
     }
-    // SAFETY: no arguments.
-    let process = unsafe { call(libc::SYS_getpid, [0; 6]) } as usize;
-    let away = guest::adopted().filter(|adopted| adopted.is_away());
-    let thread = away.map_or(process, |adopted| adopted.tid() as usize);
-    // SAFETY: the signal has come to this process.
-    unsafe {
-        call(
-            libc::SYS_tgkill,
-            [process, thread, signal as usize, 0, 0, 0],
-        ) == 0
+    // From here to the end of the handler no preemption moves the flow.
+    change(libc::SIG_BLOCK, only(TICK));
+    if Guest::current().is_some() && !guest::is_away() {
+        // SAFETY: passed on.
+        let mask = unsafe { mask_of(context) };
+        // SAFETY: the mask of this handler's frame.
+        unsafe { note_move(mask) };
+        return false;
     }
+    match receiver(signal) {
+        Some(to) => raw::pass_on(to, signal, information),
+        None => held::hold(signal, information),
+    }
+    true
+}
+
+/// In a handler at home: if a preemption has brought the guest there since the signal came, the
+/// handler's frame has the mask of a server. It gets the guest's.
+///
+/// # Safety
+/// The mask is that of the handler's frame.
+unsafe fn note_move(mask: *mut u64) {
+    // SAFETY: passed on.
+    let before = unsafe { mask.read() };
+    if let Some(adopted) = guest::adopted().filter(|_| is_servers(before)) {
+        // SAFETY: passed on.
+        unsafe { mask.write(adopted.opening_mask()) };
+    }
+    if before & only(TICK) == 0 {
+        change(libc::SIG_UNBLOCK, only(TICK));
+    }
+}
+
+/// A thread of the program's for a signal that has come to a server: the guest that runs there, or
+/// another one that is away, if it lets the signal through.
+fn receiver(signal: c_int) -> Option<u32> {
+    let here = guest::adopted().map(|adopted| adopted.tid());
+    let mut found = here.filter(|tid| raw::is_away_for(*tid, signal));
+    guest::each(&mut |guest| {
+        let tid = guest.tid().filter(|tid| raw::is_away_for(*tid, signal));
+        found = found.or(tid);
+    });
+    found
 }
 
 /// Whether this is abort(3), or looks like it.
@@ -267,15 +328,17 @@ unsafe fn is_abort_inside(
     inside.is_at_call()
 }
 
+/// Signals that instructions cause.
+const FAULTS: [c_int; 5] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGTRAP,
+];
+
 /// Whether an instruction caused the signal, which would only come again.
 fn is_fault(signal: c_int, information: *const libc::siginfo_t) -> bool {
-    const FAULTS: [c_int; 5] = [
-        libc::SIGSEGV,
-        libc::SIGBUS,
-        libc::SIGFPE,
-        libc::SIGILL,
-        libc::SIGTRAP,
-    ];
     // SAFETY: the kernel passes a siginfo_t.
     FAULTS.contains(&signal) && unsafe { (*information).si_code } > 0
 }
@@ -315,10 +378,14 @@ unsafe fn call_program(
     if is_always_ours(signal) {
         // The kernel does not know the program's action. It restores the mask at the end.
         let is_deferred = flags as u32 & libc::SA_NODEFER as u32 == 0;
-        change(
-            libc::SIG_BLOCK,
-            mask | if is_deferred { only(signal) } else { 0 },
-        );
+        let own = if is_deferred { only(signal) } else { 0 };
+        // Ours blocks the tick, the program's does not.
+        // SAFETY: as the kernel passed it.
+        let frame = unsafe { mask_of(context) };
+        // SAFETY: as above.
+        let before = unsafe { frame.read() };
+        change(libc::SIG_UNBLOCK, only(TICK) & !(before | mask));
+        change(libc::SIG_BLOCK, mask | own);
     }
     if let Some(guest) = guest {
         // The frame does not have it: the handler may interrupt a call that waits with a mask.
