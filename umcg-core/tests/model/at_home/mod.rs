@@ -47,15 +47,19 @@ mod guest {
 
 mod requeue {
     use super::TID;
-    use super::kernel::{PROCESS, send};
+    use super::kernel::{self, PROCESS};
     use std::ffi::c_int;
 
+    pub(super) fn send(thread: usize, number: c_int, _: *const libc::siginfo_t) {
+        kernel::send(thread as u32, number);
+    }
+
     pub(super) fn to_thread(number: c_int, _: *const libc::siginfo_t) {
-        send(TID, number);
+        kernel::send(TID, number);
     }
 
     pub(super) fn to_process(number: c_int, _: *const libc::siginfo_t) {
-        send(PROCESS, number);
+        kernel::send(PROCESS, number);
     }
 
     pub(super) fn give_back() {}
