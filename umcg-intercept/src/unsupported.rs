@@ -1,6 +1,6 @@
 //! Architectures without an engine: nothing is installed.
 
-use crate::{Config, Error, Look, Report};
+use crate::{Call, Config, Error, Look, Report};
 use core::ops::Range;
 
 /// Fails.
