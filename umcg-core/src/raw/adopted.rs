@@ -6,7 +6,7 @@
 //! [`Adopted::opening_mask`] and calling [`Adopted::note_open`].
 
 use super::{Group, Reservation, RunningWorker, Worker};
-use crate::umcg::{adopt, adopted, carry, requeue, stay};
+use crate::umcg::{adopt, adopted, carry, requeue};
 use rustix::io::Errno;
 
 /// An adopted worker, the caller.
@@ -70,21 +70,19 @@ impl Adopted {
     /// # Safety
     /// The caller has not switched since [`RunningWorker::here`], and is an adopted worker.
     pub unsafe fn go_home(running: RunningWorker) {
-        let worker = running.inside.0;
         adopted::go_home(running.inside, running.server);
-        stay::come_home(worker);
     }
 
     /// Whether the caller stays at home for some time, as [`Worker::ask_to_stay`] has asked: then
     /// it waits as a plain thread.
     #[inline(always)]
     pub fn stays(self) -> bool {
-        stay::is_on(self.0)
+        adopted::stays(self.0)
     }
 
     /// The caller, which stays at home, is about to wait. If its time is over, it stays no more.
     pub fn end_stay_if_over(self) {
-        stay::end_if_over(self.0);
+        adopted::end_stay_if_over(self.0);
     }
 
     /// Whether the caller is away, or at home and closed.

@@ -6,8 +6,8 @@
 
 use super::Worker;
 use crate::umcg::addressee::{self, SentBy};
+use crate::umcg::adopted;
 use crate::umcg::homes::{self, HomeStart};
-use crate::umcg::stay;
 
 impl Worker {
     /// The worker has ended, and its home rests. False if the home is to be retired. Touches no
@@ -23,7 +23,7 @@ impl Worker {
     /// preempted or next has its [signals](super::Adopted::has_signal) looked at, and stays for
     /// some time. Called by any party.
     pub fn ask_to_stay(self) {
-        stay::ask(self.0);
+        adopted::ask_to_stay(self.0);
     }
 
     /// The tid of its home.

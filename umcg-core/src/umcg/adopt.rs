@@ -4,7 +4,6 @@ use super::adopted::home;
 use super::adoption::{GO, process};
 use super::group::Group;
 use super::idle::state;
-use super::stay;
 use super::thread::{self, Reservation};
 use super::worker::{Carrier, Worker};
 use super::{Owner, set_role};
@@ -26,10 +25,7 @@ pub(crate) fn adopt(
     // The C library is not asked where the stack is: the caller may hold a lock of it.
     let worker = thread::prepare(reserved, group, id, 0..0)?;
     let adoption = &home(worker).adoption;
-    adoption.is_called.store(false, Relaxed);
-    stay::forget(worker);
-    adoption.is_closed.store(false, Relaxed);
-    adoption.has_blocked.store(false, Relaxed);
+    adoption.forget_last();
     adoption.rests.store(false, Relaxed);
     adoption.is_marked.store(false, Relaxed);
     adoption.is_changed.store(false, Relaxed);

@@ -42,6 +42,8 @@ use super::guest;
 use super::idle::{EventKind, state};
 use super::requeue;
 use super::server::Server;
+use super::stay;
+use super::summons::HomeReason;
 use super::worker::{Home, Inside, Worker};
 use super::{Role, role, worker_of_storage};
 use crate::base::link::Link;
@@ -146,7 +148,10 @@ pub(crate) fn go_home(inside: Inside, server: &'static Server) {
     home(worker).adoption.is_closed.store(true, Relaxed);
     // SAFETY: the caller is the worker, running, inside.
     unsafe { worker.leave(server, EventKind::Block, None) };
-    home(worker).adoption.is_called.store(false, Relaxed);
+    let adoption = &home(worker).adoption;
+    if adoption.summons.answer() {
+        stay::begin(adoption);
+    }
     drop(inside);
 }
 
@@ -241,7 +246,7 @@ pub(crate) fn tell(worker: &'static Worker) {
     look_for_what_is_open(home);
     // ORDERING(watched.1): SeqCst, as above.
     let watched = home.adoption.watched.load(SeqCst);
-    if wanted(home) != watched && !home.adoption.is_called.load(Relaxed) {
+    if wanted(home) != watched && !home.adoption.summons.has(HomeReason::Signal) {
         wake(worker.node.tid());
     }
 }
@@ -284,7 +289,7 @@ pub(crate) fn looks_for_none(worker: &'static Worker) -> bool {
     // ORDERING(watched.1): SeqCst, as in `set_mask`.
     adoption.watched.load(SeqCst) == 0
         && !adoption.has_blocked.load(Relaxed)
-        && !adoption.is_called.load(Relaxed)
+        && !adoption.summons.has(HomeReason::Signal)
 }
 
 /// Whether one of these signals, which the calling worker has blocked, may wait at home: the home
@@ -294,7 +299,7 @@ pub(crate) fn may_have_come(worker: &'static Worker, signals: u64) -> bool {
     // ORDERING(watched.1): SeqCst, as in `set_mask`.
     signals & LOOKED_FOR & !adoption.watched.load(SeqCst) != 0
         || adoption.has_blocked.load(Relaxed)
-        || adoption.is_called.load(Relaxed)
+        || adoption.summons.has(HomeReason::Signal)
 }
 
 /// Whether the worker, which is the caller, is at home and closed, or away and has to go home.
@@ -307,13 +312,26 @@ pub(crate) fn has_signal(worker: &'static Worker) -> bool {
     if worker.is_blocked() {
         adoption.is_closed.load(Relaxed)
     } else {
-        adoption.is_called.load(Relaxed) || adoption.asked.load(Relaxed) != 0
+        adoption.summons.is_any()
     }
 }
 
-/// Whether a signal waits at home for the worker, which is the caller.
-pub(crate) fn is_called(worker: &'static Worker) -> bool {
-    home(worker).adoption.is_called.load(Relaxed)
+/// Whether the worker, which is the caller, stays at home.
+#[inline(always)]
+pub(crate) fn stays(worker: &'static Worker) -> bool {
+    home(worker).adoption.stays.load(Relaxed)
+}
+
+/// The calling worker, which stays at home, is about to wait.
+pub(crate) fn end_stay_if_over(worker: &'static Worker) {
+    stay::end_if_over(&home(worker).adoption);
+}
+
+/// Asks the worker, if it is an adopted thread, to come home and stay. Called by any party.
+pub(crate) fn ask_to_stay(worker: &'static Worker) {
+    if is_adopted(worker) {
+        home(worker).adoption.summons.add(HomeReason::Faults);
+    }
 }
 
 /// The signals that end an absence of the worker, as it has told last.
@@ -324,7 +342,7 @@ fn wanted(home: &Home) -> u64 {
 
 /// The signals that the home looks for now.
 fn looked_for(home: &Home) -> u64 {
-    if home.adoption.is_called.load(Relaxed) {
+    if home.adoption.summons.has(HomeReason::Signal) {
         return 0;
     }
     // Before the mask, which the worker stores first.
@@ -392,7 +410,7 @@ fn take(
     }
     requeue::to_thread(number, information);
     if !is_blocked_now {
-        home.adoption.is_called.store(true, Relaxed);
+        home.adoption.summons.add(HomeReason::Signal);
         enlist(worker, home);
     }
 }

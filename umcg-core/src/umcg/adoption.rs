@@ -1,5 +1,6 @@
 //! The state of an adopted thread at its home. Its meaning: [`adopted`](super::adopted).
 
+use super::summons::Summons;
 use crate::base::call::call;
 use crate::base::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 use std::ffi::c_int;
@@ -15,8 +16,8 @@ pub(crate) struct Adoption {
     pub(super) step: AtomicPtr<()>,
     /// M2. Belongs to the worker.
     pub(super) is_closed: AtomicBool,
-    /// A signal is pending at home, for which the worker has to go there.
-    pub(super) is_called: AtomicBool,
+    /// Why the worker, while it is away, has to go home.
+    pub(super) summons: Summons,
     /// The home has found a signal that the worker blocked.
     pub(super) has_blocked: AtomicBool,
     /// The kernel thread may have signals that came to the process, sent again to itself.
@@ -28,9 +29,8 @@ pub(crate) struct Adoption {
     pub(super) wanted: AtomicU64,
     /// Those that it looks for just now.
     pub(super) watched: AtomicU64,
-    /// The worker is to come home. Whether it stays there, until when, and how many faults it had
-    /// before. See [`stay`](super::stay).
-    pub(super) asked: AtomicU32,
+    /// Whether the worker stays at home, until when, and how many faults it had before. See
+    /// [`stay`](super::stay).
     pub(super) stays: AtomicBool,
     pub(super) stays_until: AtomicU64,
     pub(super) faults_before: AtomicU64,
@@ -59,13 +59,12 @@ impl Adoption {
             is_adopted: AtomicBool::new(false),
             step: AtomicPtr::new(null_mut()),
             is_closed: AtomicBool::new(false),
-            is_called: AtomicBool::new(false),
+            summons: Summons::new(),
             has_blocked: AtomicBool::new(false),
             owes: AtomicBool::new(false),
             kept: AtomicU64::new(0),
             wanted: AtomicU64::new(0),
             watched: AtomicU64::new(0),
-            asked: AtomicU32::new(0),
             stays: AtomicBool::new(false),
             stays_until: AtomicU64::new(0),
             faults_before: AtomicU64::new(0),
@@ -79,6 +78,14 @@ impl Adoption {
             alive: AtomicU32::new(0),
             next_retired: AtomicPtr::new(null_mut()),
         }
+    }
+
+    /// The worker is another thread's from now on.
+    pub(super) fn forget_last(&self) {
+        self.summons.forget();
+        self.stays.store(false, Relaxed);
+        self.is_closed.store(false, Relaxed);
+        self.has_blocked.store(false, Relaxed);
     }
 
     /// Whether this is the home of an adopted thread.

@@ -24,7 +24,7 @@ use super::adopted::{home, is_adopted, note_sent, tell};
 use super::adoption::wake;
 use super::idle::state;
 use super::requeue;
-use super::stay;
+use super::summons::HomeReason;
 use super::thread;
 use super::worker::{Carrier, Home, Worker};
 use super::{Owner, WORKERS, role_word};
@@ -74,7 +74,7 @@ pub(crate) fn rest(worker: &'static Worker) -> bool {
 
 fn is_sound(home: &Home) -> bool {
     // ORDERING(marked.1): SeqCst, as above.
-    !home.adoption.is_marked.load(SeqCst) && !home.adoption.is_called.load(Relaxed)
+    !home.adoption.is_marked.load(SeqCst) && !home.adoption.summons.has(HomeReason::Signal)
 }
 
 /// Takes a home that rests. False if it was marked meanwhile, and is to be retired.
@@ -101,9 +101,7 @@ pub(crate) unsafe fn begin(worker: &'static Worker, start: &HomeStart) {
     worker.node.set_state(state::HELD);
     home.rseq_bytes.store(0, Relaxed);
     home.mask.store(start.mask, Relaxed);
-    stay::forget(worker);
-    home.adoption.is_closed.store(false, Relaxed);
-    home.adoption.has_blocked.store(false, Relaxed);
+    home.adoption.forget_last();
     home.adoption.kept.store(0, Relaxed);
     // SAFETY: no flow is suspended there any more, and the caller has the right to the worker.
     let context = unsafe { &mut *worker.context.get() };
@@ -211,7 +209,7 @@ pub(crate) fn call_home(tid: u32, number: c_int) -> Option<&'static Worker> {
     if !worker.is_blocked() && !lets_through(worker, number) {
         return None;
     }
-    stay::call_home(worker);
+    home(worker).adoption.summons.add(HomeReason::Sent);
     Some(worker)
 }
 

@@ -8,7 +8,7 @@
 //! | `thread` | workers that are pthreads, and their home threads |
 //! | `adopted` | threads that are workers without knowing it; `adopt`, how they become that; `adoption`, their state at home |
 //! | `carry` | faults of adopted threads, which go home |
-//! | `stay` | adopted threads whose page faults keep servers, and that stay at home |
+//! | `summons` | why such a thread has to come home; `stay`, those that stay there |
 //! | `requeue` | signals that are sent again |
 //! | `guest` | the part of this crate in the state of a thread whose system calls are intercepted |
 //! | `reach` | the program's memory, as such a thread reaches it |
@@ -77,9 +77,10 @@ pub(crate) mod request;
 pub(crate) mod requeue;
 mod role;
 pub(crate) mod server;
-pub(crate) mod stay;
+mod stay;
 pub(crate) mod stuck;
 mod stuck_request;
+mod summons;
 pub(crate) mod thread;
 pub(crate) mod tick;
 pub(crate) mod worker;

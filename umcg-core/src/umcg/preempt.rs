@@ -49,7 +49,7 @@ use super::tick::{self, AGAIN_VALUE, SIGNAL, Tick, errno_place, look_again, look
 use super::worker::{Carrier, Inside, PREEMPT_WANTED, Worker};
 use super::{
     CallerRole, Role, adopted, caller, guest, is_apart, is_storage_of, request, role_beneath,
-    role_held, stay,
+    role_held,
 };
 use crate::base::granted::Granted;
 use crate::os::guarded;
@@ -392,7 +392,7 @@ fn preempt(inside: Inside, server: &'static Server, frame: &mut Frame, known: us
 /// signal as soon as the handler returns.
 fn preempt_adopted(inside: Inside, server: &'static Server, frame: &mut Frame, errno: c_int) {
     let worker = inside.0;
-    let goes_home = || adopted::is_called(worker) || stay::is_asked(worker);
+    let goes_home = || adopted::has_signal(worker);
     if !goes_home() {
         adopted::tell(worker);
         // SAFETY: the caller is the worker, running, inside.
@@ -401,7 +401,6 @@ fn preempt_adopted(inside: Inside, server: &'static Server, frame: &mut Frame, e
     let mask = match role_held() {
         Role::Worker(_, server) if goes_home() => {
             adopted::go_home(inside, server);
-            stay::come_home(worker);
             adopted::note_open(worker);
             adopted::opening_mask(worker)
         }

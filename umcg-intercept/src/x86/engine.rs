@@ -37,14 +37,20 @@ struct Shared {
     holder: AtomicUsize,
     /// How many looks have begun.
     begun: AtomicUsize,
-    /// How many of them have ended, times two, and one if the last has found an object that is not
-    /// mapped completely.
+    /// How many of them have ended, times four, and what the last one has found: [`UNFINISHED`],
+    /// [`MISSES`].
     ended: AtomicUsize,
     state: UnsafeCell<Option<State>>,
 }
 
 // SAFETY: the state is used by the holder of the lock only.
 unsafe impl Sync for Shared {}
+
+/// An object that is not mapped completely.
+const UNFINISHED: usize = 1;
+/// As [`Look::misses`].
+const MISSES: usize = 2;
+const ONE_MORE: usize = 4;
 
 /// This is the child of a fork, and the holder was another thread of its parent's. Nothing is
 /// looked at any more.
@@ -135,10 +141,11 @@ pub fn look_again() -> Look {
     loop {
         // ORDERING(engine.6): Acquire, pairs with engine.7.
         let ended = SHARED.ended.load(Ordering::Acquire);
-        if ended / 2 > before {
+        if ended / ONE_MORE > before {
             return Look {
-                unfinished: ended % 2 == 1,
-                ..Look::default()
+                patched: 0,
+                unfinished: ended & UNFINISHED != 0,
+                misses: ended & MISSES != 0,
             };
         }
         if let Some(look) = SHARED.try_with(|state| state.as_mut().map(State::look)) {
@@ -238,11 +245,15 @@ impl State {
         // ORDERING(engine.4): SeqCst, pairs with engine.3.
         let number = SHARED.begun.fetch_add(1, Ordering::SeqCst) + 1;
         let result = self.look_at_all();
-        let is_whole = result.is_ok_and(|look| !look.unfinished);
+        let mut ended = number * ONE_MORE;
+        if !result.is_ok_and(|look| !look.unfinished) {
+            ended |= UNFINISHED;
+        }
+        if self.misses {
+            ended |= MISSES;
+        }
         // ORDERING(engine.7): Release, pairs with engine.6.
-        SHARED
-            .ended
-            .store(2 * number + usize::from(!is_whole), Ordering::Release);
+        SHARED.ended.store(ended, Ordering::Release);
         result
     }
 

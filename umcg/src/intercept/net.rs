@@ -7,8 +7,9 @@
 //! server makes, so servers do without until then, and homes for good: at home all signals may be
 //! blocked, and the kernel ends a process that blocks the signal of a caught call.
 //!
-//! - *Armed before the code runs.* The guest that has mapped it waits until all servers are armed,
-//!   or cannot be. A server arms its own thread, by a request that comes with the tick's signal.
+//! - *Armed before the code runs.* Each guest that has mapped such code waits until all servers are
+//!   armed, or cannot be. A server arms its own thread, by a request that comes with the tick's
+//!   signal.
 //! - *Words.* Whether a caught call leads here depends on where its guest is. So words of such code
 //!   are the kernel's in any case.
 
@@ -29,8 +30,9 @@ pub(super) const REQUEST: usize = usize::MAX;
 static SERVERS: OnceLock<&RuntimeState> = OnceLock::new();
 /// There is such code.
 static IS_WANTED: AtomicBool = AtomicBool::new(false);
-/// The net is there, or just being cast.
+/// The net is there, or just being cast; and it is there.
 static IS_CAST: AtomicBool = AtomicBool::new(false);
+static IS_THERE: AtomicBool = AtomicBool::new(false);
 /// How many servers have seen the request.
 static ANSWERS: AtomicUsize = AtomicUsize::new(0);
 
@@ -51,23 +53,34 @@ pub(super) fn servers_begin(shared: &'static RuntimeState) {
 }
 
 fn cast(shared: &RuntimeState) {
-    /// In nanoseconds, and how many of them at most: a server may be asleep in a page fault.
-    const PAUSE: u32 = 20_000;
-    const PATIENCE: u32 = 5_000;
     if IS_CAST.swap(true, Relaxed) {
-        return;
+        // ORDERING(there.2): Acquire, pairs with there.1.
+        return wait_until(|| IS_THERE.load(Acquire));
     }
     signal::catch_calls();
     let mut asked = 0;
     for server in &shared.servers {
-        let begun = (0..PATIENCE).find_map(|_| server.server().or_else(|| later(PAUSE)));
-        asked += usize::from(begun.is_some_and(|server| ask(server.carried_by())));
+        wait_until(|| server.server().is_some());
+        let server = server.server();
+        asked += usize::from(server.is_some_and(|server| ask(server.carried_by())));
     }
     // ORDERING(armed.1): Acquire, pairs with armed.2.
-    let _ = (0..PATIENCE).find_map(|_| {
-        let is_done = ANSWERS.load(Acquire) >= asked;
-        is_done.then_some(()).or_else(|| later(PAUSE))
-    });
+    wait_until(|| ANSWERS.load(Acquire) >= asked);
+    // ORDERING(there.1): Release, pairs with there.2.
+    IS_THERE.store(true, Release);
+}
+
+/// Looks again and again, for a time: a server may be asleep in a page fault.
+fn wait_until(is_so: impl Fn() -> bool) {
+    /// In nanoseconds, and how many of them at most.
+    const PAUSE: u32 = 20_000;
+    const PATIENCE: u32 = 5_000;
+    for _ in 0..PATIENCE {
+        if is_so() {
+            return;
+        }
+        nap(PAUSE);
+    }
 }
 
 /// Sends the request to this thread. False if that is impossible.
@@ -85,11 +98,6 @@ fn ask(thread: i32) -> bool {
     let arguments = [process, thread, libc::SIGURG as usize, information, 0, 0];
     // SAFETY: a signal that has our handler, to a thread of ours.
     unsafe { make(libc::SYS_rt_tgsigqueueinfo, arguments) == 0 }
-}
-
-fn later<T>(pause: u32) -> Option<T> {
-    nap(pause);
-    None
 }
 
 /// The request, on a server's own thread. In a signal handler.

@@ -19,6 +19,8 @@ pub(crate) mod kernel;
 )]
 #[path = "../../../src/umcg/stay.rs"]
 mod stay;
+#[path = "../../../src/umcg/summons.rs"]
+mod summons;
 mod worker;
 
 use crate::check;
@@ -166,6 +168,12 @@ fn home_thread(worker: &'static Worker) -> JoinHandle<Option<usize>> {
     })
 }
 
+/// Whether a signal waits at home for the worker.
+fn is_called(worker: &'static Worker) -> bool {
+    let summons = &adopted::home(worker).adoption.summons;
+    summons.has(summons::HomeReason::Signal)
+}
+
 /// Until the courier has a worker.
 fn courier() -> JoinHandle<()> {
     spawn(|| while adopted::next_called(u64::MAX).is_none() {})
@@ -216,7 +224,7 @@ fn called(change: Change, to: u32) {
         }
         Change::BlocksAndFrees => {
             let adoption = &adopted::home(worker).adoption;
-            while adoption.watched.load(SeqCst) == 0 && !adopted::is_called(worker) {
+            while adoption.watched.load(SeqCst) == 0 && !is_called(worker) {
                 yield_now();
             }
             adopted::set_mask(worker, u64::MAX);
@@ -227,7 +235,7 @@ fn called(change: Change, to: u32) {
         }
     }
     courier.join().unwrap();
-    assert!(adopted::is_called(worker));
+    assert!(is_called(worker));
     worker.send_home();
     assert_eq!(home.join().unwrap(), Some(1));
     sender.join().unwrap();
@@ -292,7 +300,7 @@ fn left(to: u32) {
     }
     if DELIVERED.load(SeqCst) == 0 {
         courier().join().unwrap();
-        assert!(adopted::is_called(worker));
+        assert!(is_called(worker));
     }
     worker.send_home();
     home.join().unwrap();
