@@ -6,7 +6,7 @@
 //! [`Adopted::opening_mask`] and calling [`Adopted::note_open`].
 
 use super::{Group, Reservation, RunningWorker, Worker};
-use crate::umcg::{adopt, adopted, carry, requeue};
+use crate::umcg::{adopt, adopted, carry};
 use rustix::io::Errno;
 
 /// An adopted worker, the caller.
@@ -197,11 +197,6 @@ pub unsafe fn carry_home(context: *mut std::ffi::c_void) -> bool {
 /// all others of its number. Async-signal-safe.
 pub fn requeue(number: std::ffi::c_int, information: *const libc::siginfo_t) {
     adopted::send_again(number, information);
-}
-
-/// Sends a signal that a handler has got to the process again. The calling thread blocks it.
-pub fn send_to_process(number: std::ffi::c_int, information: *const libc::siginfo_t) {
-    requeue::to_process(number, information);
 }
 
 /// Sends to the process the signals that had come to it and wait for the calling adopted thread,

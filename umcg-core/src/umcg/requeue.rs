@@ -46,7 +46,7 @@ pub(crate) fn to_thread(number: c_int, information: *const libc::siginfo_t) {
 }
 
 /// Sends it to the process.
-pub(crate) fn to_process(number: c_int, information: *const libc::siginfo_t) {
+pub(super) fn to_process(number: c_int, information: *const libc::siginfo_t) {
     let at = information.expose_provenance();
     let arguments = [process(), number as usize, at, 0, 0, 0];
     // SAFETY: information that the kernel has given.

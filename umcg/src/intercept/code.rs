@@ -2,9 +2,12 @@
 //! in the process write.
 
 use super::class::Watched;
-use super::stage::Stage;
+use super::guest::Guest;
+use super::stage::{Stage, answered};
+use super::suspend::let_others_run;
 use super::{descriptor, net, signal};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use umcg_core::call as make;
 use umcg_intercept::{Call, forget, look_again};
 
 /// How many times code was mapped, times four, [`UNSEEN`], and [`CATCHES`]. The first of these bits
@@ -40,6 +43,24 @@ pub(super) fn begin(call: &mut Call, watched: Watched) -> Stage {
         other if other.is_in_place() => Stage::Native,
         _ => Stage::Home,
     }
+}
+
+/// Whether this call of mmap(2) is for a stack.
+pub(super) fn is_for_stack(call: &Call) -> bool {
+    const FLAGS: usize = 3;
+    call.number as libc::c_long == libc::SYS_mmap
+        && call.arguments[FLAGS] as i32 & libc::MAP_STACK != 0
+}
+
+/// Maps memory for a stack. If there is none, other guests run first, whose ends may give some
+/// back: a program that tries again and again would keep the servers until the tick.
+pub(super) fn map_stack(guest: &Guest, call: &mut Call) -> Stage {
+    // SAFETY: as the program asks, of anonymous memory that replaces none.
+    let result = unsafe { make(call.number as libc::c_long, call.arguments) };
+    if result < 0 {
+        let_others_run(guest, call);
+    }
+    answered(call, Some(result))
 }
 
 /// The kernel has mapped code.

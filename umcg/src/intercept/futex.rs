@@ -1,14 +1,13 @@
 //! futex(2) and futex_waitv(2) of guests: private words are served in user mode
 //! ([`kernel`](crate::futex::kernel)).
 
-use super::guest::{self, Guest};
+use super::guest::Guest;
 use super::stage::{CUT, HANDLED, REST, Stage, answered};
 use super::stand::LeaveReason;
 use super::stats::CountKind;
-use super::suspend::{Beginning, Suspension};
+use super::suspend::{Beginning, Suspension, let_others_run};
 use super::{outsider, run, state, untold};
 use crate::futex::kernel::{self, Outcome, Rest, WordWait};
-use crate::rt;
 use crate::rt::wait::cut;
 use std::sync::atomic::Ordering::Relaxed;
 use umcg_intercept::Call;
@@ -90,22 +89,14 @@ extern "C" fn wake(guest: &'static Guest, call: &mut Call) -> Stage {
     let outcome = unsafe { kernel::futex_with(&call.arguments, outsider::wake) };
     if let Outcome::Done(woken) = outcome {
         if woken > 0 && guest.count_wake() {
-            give_way(guest, call);
+            // A guest that frees a lock, takes it again and gives way while it has it would keep
+            // all others from it for ever: each of them runs only while the lock is taken. The
+            // kernel's preemption by woken threads prevents that; here one wake in some does.
+            let_others_run(guest, call);
         }
         return answered(call, Some(woken));
     }
     settle(guest, call, outcome)
-}
-
-/// Lets the woken guests run. A guest that frees a lock, takes it again and gives way while it has
-/// it would keep all others from it for ever: each of them runs only while the lock is taken.
-/// The kernel's preemption by woken threads prevents that; here one wake in some does.
-#[cold]
-fn give_way(guest: &Guest, call: &Call) {
-    if guest::is_away() {
-        guest.stand.note(LeaveReason::Yield, call);
-        state::preserved(call.keeps_vectors(), rt::yield_now);
-    }
 }
 
 /// Whether this operation of futex(2) waits.

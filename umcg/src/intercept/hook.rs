@@ -157,6 +157,7 @@ fn begin(guest: &'static Guest, call: &mut Call) -> Beginning {
 extern "C" fn begin_by_class(guest: &'static Guest, call: &mut Call) -> Beginning {
     let stage = match class::of(call.number, &call.arguments) {
         Class::User(answer) => return answer_call(guest, call, answer),
+        Class::Pass if code::is_for_stack(call) => code::map_stack(guest, call),
         Class::Pass => Stage::Native,
         Class::Watch(watched) => code::begin(call, watched),
         Class::Try(which) => trial::begin(guest, call, which),

@@ -129,7 +129,7 @@ fn carry() {
     loop {
         let called = raw::next_called(pause.deadline().min(signal::deadline()));
         pause.serve();
-        signal::send_again();
+        signal::pass_on();
         outsider::take_posted();
         homes::finish_ended();
         let Some(shared) = runtime() else { continue };

@@ -9,10 +9,12 @@
 //! take 155 us (sysbench threads, 16 threads, 4 locks; Zen 5).
 
 use super::futex;
-use super::guest::Guest;
+use super::guest::{self, Guest};
 use super::stage::{Stage, answered};
+use super::stand::LeaveReason;
 use super::state;
 use crate::futex::kernel::{self, Outcome, WordWait};
+use crate::rt;
 use crate::rt::wait::yielding::yield_to_another;
 use umcg_intercept::Call;
 
@@ -58,5 +60,14 @@ pub(super) fn suspend(guest: &'static Guest, call: &mut Call, how: Suspension) -
         futex::settle(guest, call, outcome)
     } else {
         Stage::Native
+    }
+}
+
+/// Lets other guests run in the midst of a call, if a server runs this one. Switches.
+#[cold]
+pub(super) fn let_others_run(guest: &Guest, call: &Call) {
+    if guest::is_away() {
+        guest.stand.note(LeaveReason::Yield, call);
+        state::preserved(call.keeps_vectors(), rt::yield_now);
     }
 }

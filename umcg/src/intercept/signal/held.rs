@@ -1,19 +1,24 @@
-//! Signals that servers cannot block, that were sent to the process, and that no thread of the
-//! program's lets through just now. Natively they would wait for the process. The kernel would give
-//! them to the next server, so they wait here, and the courier sends them again after a pause:
-//! until a thread of the program's gets them, or a server that knows one.
+//! Signals that servers cannot block, that were sent to the process, and for which no guest on a
+//! server is found that lets them through. Natively they wait for the process, until a thread lets
+//! them through. The kernel would give them to the next server, so they wait here: the courier
+//! looks for such a thread now and then, at home too, where the kernel knows the masks.
 //!
 //! As in the kernel, one of each number waits.
 
+use super::super::guest;
+use super::receiver;
 use crate::rt::time as clock;
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
+use std::fs;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use umcg_core::raw;
 
-/// In nanoseconds.
-const PAUSE: u64 = 5_000_000;
+/// Between two looks, in nanoseconds: the first one, and the longest. Each one after the first is
+/// twice as long.
+const PAUSE: u64 = 1_000_000;
+const LONGEST: u64 = 128_000_000;
 const SIGNALS: usize = 32;
 
 /// By number.
@@ -27,8 +32,10 @@ static RECORDS: Records = Records([const { UnsafeCell::new(MaybeUninit::uninit()
 /// Bits of the numbers.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 static READY: AtomicU64 = AtomicU64::new(0);
-/// When the courier is to send them, in nanoseconds of the monotonic clock.
+/// When the courier is to look, in nanoseconds of the monotonic clock.
 static DUE: AtomicU64 = AtomicU64::new(u64::MAX);
+/// The last pause.
+static PAUSED: AtomicU64 = AtomicU64::new(PAUSE);
 
 /// Keeps a signal that a handler has got. Async-signal-safe.
 pub(super) fn hold(signal: c_int, information: *const libc::siginfo_t) {
@@ -41,9 +48,11 @@ pub(super) fn hold(signal: c_int, information: *const libc::siginfo_t) {
     let information = MaybeUninit::new(unsafe { information.read() });
     // SAFETY: this party's, as the bit was not set.
     unsafe { RECORDS.0[signal as usize].get().write(information) };
-    DUE.store(clock::now() + PAUSE, Relaxed);
-    // ORDERING(ready.1): Release, pairs with ready.2.
-    READY.fetch_or(bit, Release);
+    READY.fetch_or(bit, Relaxed);
+    PAUSED.store(PAUSE, Relaxed);
+    // ORDERING(ready.1): Release, pairs with ready.2: the courier that takes this time sees the
+    // record and its bit.
+    DUE.store(clock::now() + PAUSE, Release);
     raw::rouse_courier();
 }
 
@@ -52,21 +61,63 @@ pub(in crate::intercept) fn deadline() -> u64 {
     DUE.load(Relaxed)
 }
 
-/// Sends the signals that wait to the process again, if it is time. Called by the courier, each
-/// time that it has looked.
-pub(in crate::intercept) fn send_again() {
+/// Passes the signals on that have a receiver by now, if it is time to look. Called by the courier.
+pub(in crate::intercept) fn pass_on() {
     let due = DUE.load(Relaxed);
     if due == u64::MAX || clock::now() < due {
         return;
     }
-    DUE.store(u64::MAX, Relaxed);
     // ORDERING(ready.2): Acquire, pairs with ready.1.
-    let ready = READY.swap(0, Acquire);
+    DUE.swap(u64::MAX, Acquire);
+    let ready = READY.load(Relaxed);
     for signal in (1..SIGNALS as c_int).filter(|signal| ready & super::only(*signal) != 0) {
+        let Some(to) = receiver(signal).or_else(|| at_home_for(signal)) else {
+            continue;
+        };
         // SAFETY: the courier's, as the bit was set.
         let information = unsafe { RECORDS.0[signal as usize].get().read() };
+        READY.fetch_and(!super::only(signal), Relaxed);
         // ORDERING(held.1): Release, pairs with held.2.
         TAKEN.fetch_and(!super::only(signal), Release);
-        raw::send_to_process(signal, information.as_ptr());
+        raw::pass_on(to, signal, information.as_ptr());
+    }
+    if READY.load(Relaxed) != 0 {
+        let pause = LONGEST.min(2 * PAUSED.load(Relaxed));
+        PAUSED.store(pause, Relaxed);
+        DUE.fetch_min(clock::now() + pause, Relaxed);
+    }
+}
+
+/// A thread of the program's at home that lets the signal through, or waits for it.
+fn at_home_for(signal: c_int) -> Option<u32> {
+    let mut found = None;
+    guest::each(&mut |guest| {
+        let lets_through = |tid: &u32| {
+            let status = fs::read_to_string(format!("/proc/self/task/{tid}/status"));
+            status.is_ok_and(|text| {
+                blocked(&text).is_some_and(|mask| mask & super::only(signal) == 0)
+            })
+        };
+        found = found.or_else(|| guest.tid().filter(lets_through));
+    });
+    found
+}
+
+/// The mask in the kernel's account of a thread. Without signals that the thread waits for.
+fn blocked(status: &str) -> Option<u64> {
+    let mut lines = status.lines();
+    let mask = lines.find_map(|line| line.strip_prefix("SigBlk:"))?;
+    u64::from_str_radix(mask.trim(), 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mask_is_found() {
+        let status = "Name:\tSigBlk:\nSigPnd:\t0000000000000000\nSigBlk:\tfffffffe7ffbfeff\n";
+        assert_eq!(blocked(status), Some(0xffff_fffe_7ffb_feff));
+        assert_eq!(blocked("Name:\tone\n"), None);
     }
 }

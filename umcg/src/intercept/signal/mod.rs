@@ -39,7 +39,7 @@ mod sets;
 pub(super) use action::{
     catch_calls, free_go, keep_go, set_action, take_over, takes_handler_away, yield_go,
 };
-pub(super) use held::{deadline, send_again};
+pub(super) use held::{deadline, pass_on};
 pub(super) use mask::{
     as_servers, change, forget_go, let_requests_through, mask, mask_at_end, note_next_mask,
     open_for_exit, set_mask,
