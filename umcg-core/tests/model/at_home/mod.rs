@@ -119,6 +119,8 @@ lazy_static! {
     static ref DELIVERED: AtomicU32 = AtomicU32::new(0);
     static ref IS_INSIDE: AtomicBool = AtomicBool::new(false);
     static ref IS_PERMITTED: AtomicBool = AtomicBool::new(false);
+    /// The sender of the signal has gone on.
+    static ref HAS_GONE_ON: AtomicBool = AtomicBool::new(false);
 }
 
 impl Workers {
@@ -179,6 +181,23 @@ fn courier() -> JoinHandle<()> {
     spawn(|| while adopted::next_called(u64::MAX).is_none() {})
 }
 
+/// A thread of the program that sends the signal, and goes on.
+fn sender(to: u32) -> JoinHandle<()> {
+    spawn(move || {
+        kernel::send(to, SIGNAL);
+        homes::call_home(TID, SIGNAL);
+        HAS_GONE_ON.store(true, SeqCst);
+    })
+}
+
+/// The worker is away, and is about to go on: it sees what the sender has done after the signal
+/// only if the handler has run, or will do so first.
+fn look_at_sender(worker: &'static Worker) {
+    if HAS_GONE_ON.load(SeqCst) && DELIVERED.load(SeqCst) == 0 {
+        assert!(adopted::has_signal(worker), "it sees the effect first");
+    }
+}
+
 /// What a worker that is away does, so that in the end it lets all signals through.
 #[derive(Clone, Copy)]
 enum Change {
@@ -204,9 +223,9 @@ fn called(change: Change, to: u32) {
     WORKERS.set(TID, Some(worker));
     let home = home_thread(worker);
     let courier = courier();
-    let sender = spawn(move || kernel::send(to, SIGNAL));
+    let sender = sender(to);
     match change {
-        Change::None => {}
+        Change::None => look_at_sender(worker),
         Change::Frees => adopted::set_mask(worker, 0),
         Change::FreesUntold => {
             adopted::set_mask_untold(worker, 0);
@@ -294,10 +313,11 @@ fn left(to: u32) {
     let worker = Worker::at_home(TID, FIRST);
     WORKERS.set(TID, Some(worker));
     let home = spawn(move || leave_and_open(worker));
-    let sender = spawn(move || kernel::send(to, SIGNAL));
+    let sender = sender(to);
     while worker.is_blocked() {
         yield_now();
     }
+    look_at_sender(worker);
     if DELIVERED.load(SeqCst) == 0 {
         courier().join().unwrap();
         assert!(is_called(worker));
