@@ -8,7 +8,7 @@ mod common;
 
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use umcg_intercept::{Call, Config, Next, raw_syscall};
+use umcg_intercept::{Call, Config, Next};
 
 const RETURNS: usize = 500;
 const TAIL: usize = 501;
@@ -85,15 +85,6 @@ extern "C" fn other(_: i32) {
     OTHERS.fetch_add(1, Relaxed);
 }
 
-/// As the kernel wants it.
-#[repr(C)]
-struct Action {
-    handler: usize,
-    flags: usize,
-    restorer: usize,
-    mask: u64,
-}
-
 fn begin() {
     common::take_traps();
     let config = Config::new(hook, &HOOKED);
@@ -104,31 +95,11 @@ fn begin() {
 #[test]
 fn all_kinds_of_calls() {
     begin();
-    const WITH_RESTORER: usize = 0x0400_0000;
-    let action = Action {
-        handler: caught as *const () as usize,
-        flags: (libc::SA_SIGINFO | libc::SA_NODEFER) as usize | WITH_RESTORER,
-        restorer: umcg_intercept::signal_restorer(),
-        mask: 0,
-    };
-    let arguments = [
-        libc::SIGSYS as usize,
-        &raw const action as usize,
-        0,
-        8,
-        0,
-        0,
-    ];
-    // SAFETY: the handler is safe in signal handlers.
-    let result = unsafe { raw_syscall(libc::SYS_rt_sigaction as usize, arguments) };
-    assert_eq!(result, 0);
-    // SAFETY: likewise.
+    // SAFETY: the handler only counts.
     unsafe { libc::signal(libc::SIGUSR1, other as *const () as usize) };
 
     assert_eq!(closed(RETURNS, 0), ENOSYS);
-    // SAFETY: the handler is there.
-    if let Err(error) = unsafe { umcg_intercept::arm_thread() } {
-        println!("skipped: the kernel has no dispatch: {error}");
+    if !common::arm(caught) {
         return;
     }
     assert_eq!(closed(RETURNS, 0), MAGIC);

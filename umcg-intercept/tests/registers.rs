@@ -1,4 +1,5 @@
-//! A hooked call changes the registers that the kernel changes, and no others.
+//! A hooked call changes the registers that the kernel changes, and no others. So does one that the
+//! net has caught.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
@@ -272,18 +273,8 @@ fn permits_are_asked_for() {
     }
 }
 
-#[test]
-fn all_ways_preserve_all() {
-    common::take_traps();
-    let config = Config {
-        permit: Some(Permit {
-            numbers: &PERMITS,
-            word: word(),
-        }),
-        ..Config::new(hook, &HOOKED)
-    };
-    // SAFETY: the hook keeps to the rules, and no thread makes these calls.
-    unsafe { umcg_intercept::install(config) }.unwrap();
+/// By each number, with each kind of flags and width of registers.
+fn preserve_all(test: Test) {
     let width = if is_x86_feature_detected!("avx512bw") {
         2
     } else {
@@ -293,7 +284,6 @@ fn all_ways_preserve_all() {
     let flags = [
         0x202, 0x203, 0x206, 0x212, 0x242, 0x282, 0xa02, 0xad7, 0x602, 0xed7,
     ];
-    WORD.set(&raw const PERMITS[PERMITTED]);
     for number in [PASSES, RETURNS, NATIVE, AGAIN, TAIL, PERMITTED] {
         for (flags, width) in flags
             .into_iter()
@@ -304,7 +294,7 @@ fn all_ways_preserve_all() {
             to.wide = [[0; 8]; 32];
             to.masks = [0; 8];
             // SAFETY: the processor has the registers of this width.
-            unsafe { test_registers(&raw const from, &raw mut to) };
+            unsafe { test(&raw const from, &raw mut to) };
             let expected = match number {
                 PASSES | PERMITTED => -i64::from(libc::ENOSYS),
                 RETURNS => MAGIC as i64,
@@ -313,7 +303,9 @@ fn all_ways_preserve_all() {
             let case = format!("number {number}, flags {flags:x}, width {width}");
             assert_eq!(to.general[0] as i64, expected, "{case}");
             if number != TAIL {
-                let next = test_registers_next as *const () as u64;
+                let behind = test_registers_next as *const () as usize
+                    - test_registers as *const () as usize;
+                let next = (test as usize + behind) as u64;
                 assert_eq!(to.general[RCX], next, "rcx of {case}");
                 assert_eq!(to.general[R11], flags, "r11 of {case}");
             }
@@ -322,6 +314,57 @@ fn all_ways_preserve_all() {
             }
             assert_eq!(to, from, "{case}");
         }
+    }
+}
+
+/// The function that a test calls: `test_registers`, or a copy of it.
+type Test = unsafe extern "C" fn(*const Registers, *mut Registers);
+
+/// A copy of the function as it is now, at a place where no site is looked for.
+fn copy() -> Test {
+    let start = test_registers as *const () as usize;
+    let length = test_clobber as *const () as usize - start;
+    let rights = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: new memory.
+    let place = unsafe { libc::mmap(core::ptr::null_mut(), length, rights, flags, -1, 0) };
+    assert_ne!(place, libc::MAP_FAILED);
+    // SAFETY: code that names no address outside, to new memory.
+    unsafe { core::ptr::copy_nonoverlapping(start as *const u8, place.cast(), length) };
+    // SAFETY: the same code.
+    unsafe { core::mem::transmute::<*mut libc::c_void, Test>(place) }
+}
+
+extern "C" fn caught(_: i32, information: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    CAUGHT.fetch_add(1, Relaxed);
+    // SAFETY: the kernel's arguments.
+    if !unsafe { umcg_intercept::on_sigsys(information, context) } {
+        // SAFETY: ends the process.
+        unsafe { libc::abort() };
+    }
+}
+
+static CAUGHT: AtomicUsize = AtomicUsize::new(0);
+
+#[test]
+fn all_ways_preserve_all() {
+    common::take_traps();
+    let unhooked = copy();
+    let config = Config {
+        permit: Some(Permit {
+            numbers: &PERMITS,
+            word: word(),
+        }),
+        ..Config::new(hook, &HOOKED)
+    };
+    // SAFETY: the hook keeps to the rules, and no thread makes these calls.
+    unsafe { umcg_intercept::install(config) }.unwrap();
+    WORD.set(&raw const PERMITS[PERMITTED]);
+    preserve_all(test_registers);
+    if common::arm(caught) {
+        preserve_all(unhooked);
+        umcg_intercept::disarm_thread();
+        assert!(CAUGHT.load(Relaxed) > 0);
     }
     assert_eq!(BACKWARDS.load(Relaxed), 0);
     assert_eq!(KEEP_NONE.load(Relaxed), 0);

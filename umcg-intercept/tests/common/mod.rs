@@ -41,3 +41,34 @@ pub(crate) fn handle(signal: i32, handler: Handler, flags: i32) {
     let result = unsafe { libc::sigaction(signal, &raw const action, core::ptr::null_mut()) };
     assert_eq!(result, 0);
 }
+
+/// As the kernel wants it.
+#[repr(C)]
+struct Action {
+    handler: usize,
+    flags: usize,
+    restorer: usize,
+    mask: u64,
+}
+
+/// Installs a handler of SIGSYS that armed threads may use, and arms the calling thread. False if
+/// the kernel has no dispatch. To be called once the engine is installed.
+#[allow(dead_code, reason = "most tests have no net")]
+pub(crate) fn arm(handler: Handler) -> bool {
+    const WITH_RESTORER: usize = 0x0400_0000;
+    let action = Action {
+        handler: handler as *const () as usize,
+        flags: (libc::SA_SIGINFO | libc::SA_NODEFER) as usize | WITH_RESTORER,
+        restorer: umcg_intercept::signal_restorer(),
+        mask: 0,
+    };
+    let action = &raw const action as usize;
+    let arguments = [libc::SIGSYS as usize, action, 0, 8, 0, 0];
+    // SAFETY: the caller vouches for the handler.
+    let result = unsafe { umcg_intercept::raw_syscall(libc::SYS_rt_sigaction as usize, arguments) };
+    assert_eq!(result, 0);
+    // SAFETY: the handler is there.
+    unsafe { umcg_intercept::arm_thread() }
+        .inspect_err(|error| println!("skipped: the kernel has no dispatch: {error}"))
+        .is_ok()
+}
