@@ -109,6 +109,32 @@ static void *writes(void *arg)
     return arg;
 }
 
+static void handler(int signal)
+{
+    (void)signal;
+}
+
+/* Children, programs and signals, each after a wait, by which it may be on a server. */
+static void *is_cut(void *arg)
+{
+    char byte;
+    int status;
+    long child;
+
+    MUST(sem_wait(&turn[0]) == 0);
+    child = call(SYS_fork, 0, 0, 0, 0, 0, 0);
+    MUST(child >= 0);
+    if (child == 0)
+        _exit(call(SYS_getppid, 0, 0, 0, 0, 0, 0) == getppid() ? 7 : 1);
+    MUST(waitpid((pid_t)child, &status, 0) == child && WEXITSTATUS(status) == 7);
+    MUST(sem_wait(&turn[1]) == 0);
+    MUST(call(SYS_execve, (long)"/no such program", 0, 0, 0, 0, 0) == -ENOENT);
+    MUST(sem_wait(&turn[2]) == 0);
+    MUST(call(SYS_read, pipes[0], (long)&byte, 1, 0, 0, 0) == -EINTR);
+    MUST(sem_post(&turn[3]) == 0);
+    return arg;
+}
+
 static void *waits_first(void *arg)
 {
     down(&turn[0]);
@@ -152,6 +178,25 @@ int main(void)
     for (int at = 0; at < THREADS - 1; at++)
         join(threads[at]);
     SHOWN("it blocks one thread at a time");
+
+    struct sigaction action;
+
+    memset(&action, 0, sizeof action);
+    action.sa_handler = handler;
+    MUST(sigaction(SIGUSR1, &action, NULL) == 0);
+    for (int at = 0; at < THREADS; at++)
+        while (sem_trywait(&turn[at]) == 0)
+            continue;
+    threads[0] = spawn(is_cut, NULL);
+    for (int at = 0; at < 3; at++) {
+        sleep_ms(2);
+        MUST(sem_post(&turn[at]) == 0);
+    }
+    for (struct timespec soon = in_ms(CLOCK_REALTIME, 2); sem_timedwait(&turn[3], &soon) != 0;
+         soon = in_ms(CLOCK_REALTIME, 2))
+        OK(pthread_kill(threads[0], SIGUSR1));
+    join(threads[0]);
+    SHOWN("it forks, fails to become another program, and is cut by a signal");
 
     int status;
     pid_t child = fork();
