@@ -141,6 +141,29 @@ static void *waits_first(void *arg)
     return runs_it(arg);
 }
 
+static void cuts(void)
+{
+    struct sigaction action;
+    pthread_t thread;
+
+    memset(&action, 0, sizeof action);
+    action.sa_handler = handler;
+    MUST(sigaction(SIGUSR1, &action, NULL) == 0);
+    for (int at = 0; at < THREADS; at++)
+        while (sem_trywait(&turn[at]) == 0)
+            continue;
+    thread = spawn(is_cut, NULL);
+    for (int at = 0; at < 3; at++) {
+        sleep_ms(2);
+        MUST(sem_post(&turn[at]) == 0);
+    }
+    for (struct timespec soon = in_ms(CLOCK_REALTIME, 2); sem_timedwait(&turn[3], &soon) != 0;
+         soon = in_ms(CLOCK_REALTIME, 2))
+        OK(pthread_kill(thread, SIGUSR1));
+    join(thread);
+    SHOWN("it forks, fails to become another program, and is cut by a signal");
+}
+
 int main(void)
 {
     pthread_t threads[THREADS], early;
@@ -179,25 +202,7 @@ int main(void)
         join(threads[at]);
     SHOWN("it blocks one thread at a time");
 
-    struct sigaction action;
-
-    memset(&action, 0, sizeof action);
-    action.sa_handler = handler;
-    MUST(sigaction(SIGUSR1, &action, NULL) == 0);
-    for (int at = 0; at < THREADS; at++)
-        while (sem_trywait(&turn[at]) == 0)
-            continue;
-    threads[0] = spawn(is_cut, NULL);
-    for (int at = 0; at < 3; at++) {
-        sleep_ms(2);
-        MUST(sem_post(&turn[at]) == 0);
-    }
-    for (struct timespec soon = in_ms(CLOCK_REALTIME, 2); sem_timedwait(&turn[3], &soon) != 0;
-         soon = in_ms(CLOCK_REALTIME, 2))
-        OK(pthread_kill(threads[0], SIGUSR1));
-    join(threads[0]);
-    SHOWN("it forks, fails to become another program, and is cut by a signal");
-
+    cuts();
     int status;
     pid_t child = fork();
 
