@@ -44,13 +44,17 @@ impl Function {
     }
 }
 
+type Clock = unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> c_int;
+
 static CREATE: Function = Function::new(c"pthread_create");
 static CREATE_C11: Function = Function::new(c"thrd_create");
+static CLOCK: Function = Function::new(c"clock_gettime");
 
 /// Looks all functions up, while the process has one thread.
 pub(crate) fn prepare() {
     CREATE.get();
     CREATE_C11.get();
+    CLOCK.get();
 }
 
 /// Makes a thread by the C library's function. False if it cannot.
@@ -114,4 +118,26 @@ unsafe extern "C" fn thrd_create(
     let create = unsafe { transmute::<*mut c_void, CreateC11>(function) };
     // SAFETY: passed on.
     unsafe { create(thread, start, argument) }
+}
+
+/// clock_gettime(2). The clock of a thread is asked for by a system call that the library sees: the
+/// C library's own function asks the vDSO, which makes a call of its own.
+///
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -> c_int {
+    let function = if clock < 0 || clock == libc::CLOCK_THREAD_CPUTIME_ID {
+        null_mut()
+    } else {
+        CLOCK.get()
+    };
+    if function.is_null() {
+        // SAFETY: passed on; the kernel checks the address.
+        return unsafe { libc::syscall(libc::SYS_clock_gettime, clock, time) } as c_int;
+    }
+    // SAFETY: the function has this type.
+    let read = unsafe { transmute::<*mut c_void, Clock>(function) };
+    // SAFETY: passed on.
+    unsafe { read(clock, time) }
 }

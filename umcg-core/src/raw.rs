@@ -14,11 +14,12 @@ pub use crate::umcg::addressee::SentBy;
 pub use crate::umcg::homes::HomeStart;
 pub use crate::umcg::idle::EventKind;
 pub use crate::umcg::light::UPPER_BYTES;
+pub use crate::umcg::stay::NativeReason;
 pub use adopted::*;
 pub use group::{Group, Visit, wake_server};
 pub use homes::{
     announce, call_home, home_rests, is_away_for, mark_home, note_addressee, pass_on,
-    reclaim_homes, settle_storage, tell_home,
+    reclaim_homes, settle_storage, tell_home, worker_at_home,
 };
 pub use origin::{CallOrigin, share_with_child, within};
 pub use running::RunningWorker;

@@ -2,12 +2,14 @@
 //! asleep, for the next worker.
 //!
 //! The functions of [`Worker`] are for the party with the right to run the worker, but for
-//! [`Worker::ask_to_stay`] and [`Worker::home_tid`]. The others are for any party.
+//! [`Worker::ask_to_stay`], [`Worker::leave_to_kernel`] and [`Worker::home_tid`]. The others are
+//! for any party.
 
 use super::Worker;
 use crate::umcg::addressee::{self, SentBy};
 use crate::umcg::adopted;
 use crate::umcg::homes::{self, HomeStart};
+use crate::umcg::stay::NativeReason;
 
 impl Worker {
     /// The worker has ended, and its home rests. False if the home is to be retired. Touches no
@@ -24,6 +26,13 @@ impl Worker {
     /// some time. Called by any party.
     pub fn ask_to_stay(self) {
         adopted::ask_to_stay(self.0);
+    }
+
+    /// Leaves the worker, which is adopted, to the kernel from now on, for this reason; or not for
+    /// this one any more. It goes home as by [`ask_to_stay`](Self::ask_to_stay), and stays there as
+    /// long as there is a reason. True if it has to go home for that. Called by any party.
+    pub fn leave_to_kernel(self, reason: NativeReason, is_so: bool) -> bool {
+        adopted::leave_to_kernel(self.0, reason, is_so)
     }
 
     /// The tid of its home.
@@ -69,6 +78,11 @@ impl Worker {
 /// children inherit, see [`Worker::is_changed`].
 pub fn mark_home(tid: u32, changes: bool) -> Option<bool> {
     homes::mark(tid, changes)
+}
+
+/// The adopted worker whose home has this tid.
+pub fn worker_at_home(tid: u32) -> Option<Worker> {
+    homes::worker_at(tid).map(Worker)
 }
 
 /// Makes the home with this tid, if there is one, look for all signals that its worker wants, if

@@ -42,7 +42,7 @@ use super::guest;
 use super::idle::{EventKind, state};
 use super::requeue;
 use super::server::Server;
-use super::stay;
+use super::stay::{self, NativeReason};
 use super::summons::HomeReason;
 use super::worker::{Home, Inside, Worker};
 use super::{Role, role, worker_of_storage};
@@ -332,6 +332,17 @@ pub(crate) fn ask_to_stay(worker: &'static Worker) {
     if is_adopted(worker) {
         home(worker).adoption.summons.add(HomeReason::Faults);
     }
+}
+
+/// Leaves the worker, which is adopted, to the kernel for this reason from now on; or not for this
+/// one any more. True if it is to come home for that. Called by any party.
+pub(crate) fn leave_to_kernel(worker: &'static Worker, reason: NativeReason, is_so: bool) -> bool {
+    let adoption = &home(worker).adoption;
+    let is_new = stay::note_native(adoption, reason, is_so);
+    if is_new {
+        adoption.summons.add(HomeReason::Native);
+    }
+    is_new
 }
 
 /// The signals that end an absence of the worker, as it has told last.

@@ -34,6 +34,8 @@ pub(crate) struct Adoption {
     pub(super) stays: AtomicBool,
     pub(super) stays_until: AtomicU64,
     pub(super) faults_before: AtomicU64,
+    /// Bits of [`NativeReason`](super::stay::NativeReason).
+    pub(super) native: AtomicU32,
     /// The next in [`CALLED`], and whether it is there.
     pub(super) next: AtomicPtr<()>,
     pub(super) is_listed: AtomicBool,
@@ -68,6 +70,7 @@ impl Adoption {
             stays: AtomicBool::new(false),
             stays_until: AtomicU64::new(0),
             faults_before: AtomicU64::new(0),
+            native: AtomicU32::new(0),
             next: AtomicPtr::new(null_mut()),
             is_listed: AtomicBool::new(false),
             rests: AtomicBool::new(false),
@@ -84,6 +87,7 @@ impl Adoption {
     pub(super) fn forget_last(&self) {
         self.summons.forget();
         self.stays.store(false, Relaxed);
+        self.native.store(0, Relaxed);
         self.is_closed.store(false, Relaxed);
         self.has_blocked.store(false, Relaxed);
     }

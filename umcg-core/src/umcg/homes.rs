@@ -213,6 +213,12 @@ pub(crate) fn call_home(tid: u32, number: c_int) -> Option<&'static Worker> {
     Some(worker)
 }
 
+/// The adopted worker whose home has this tid.
+pub(crate) fn worker_at(tid: u32) -> Option<&'static Worker> {
+    adopted(tid)?;
+    WORKERS.get(tid)
+}
+
 /// Whether the home with this tid has a worker that is away, and lets the signal through.
 pub(crate) fn is_away_for(tid: u32, number: c_int) -> bool {
     away_from(tid).is_some_and(|worker| lets_through(worker, number))

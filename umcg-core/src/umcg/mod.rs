@@ -77,7 +77,7 @@ pub(crate) mod request;
 pub(crate) mod requeue;
 mod role;
 pub(crate) mod server;
-mod stay;
+pub(crate) mod stay;
 pub(crate) mod stuck;
 mod stuck_request;
 mod summons;

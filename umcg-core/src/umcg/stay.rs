@@ -1,4 +1,5 @@
-//! Adopted threads that stay at home for some time: those whose page faults keep servers.
+//! Adopted threads that stay at home: for some time, those whose page faults keep servers; for
+//! good, those that are left to the kernel.
 //!
 //! ```text
 //!   away --ask: any party--> away, asked --comes home: by a preemption, or by the hook--> STAYS
@@ -14,6 +15,9 @@
 //! its files do so for good. So after its time the worker asks how many times it had to wait for a
 //! disk meanwhile, and if that is often, stays as long again.
 //!
+//! A thread for which the kernel does what no server can ([`NativeReason`]) stays as long as there
+//! is a reason.
+//!
 //! The worker itself begins and ends its stay, never in the midst of a wait: the places where a
 //! wait looks at it agree.
 
@@ -28,6 +32,27 @@ const TIME: u64 = 250_000_000;
 /// With so many faults in that time or more it stays on.
 const OFTEN: u64 = 8;
 
+/// Why a thread is left to the kernel.
+#[derive(Clone, Copy, Debug)]
+#[repr(u32)]
+pub enum NativeReason {
+    /// Its policy, priority or processors are others than those of servers.
+    Scheduling = 1,
+    /// A timer or a counter follows its kernel thread.
+    Counting = 2,
+}
+
+/// Notes whether there is this reason. True if there was none before. Called by any party.
+pub(super) fn note_native(adoption: &Adoption, reason: NativeReason, is_so: bool) -> bool {
+    let bit = reason as u32;
+    if is_so {
+        adoption.native.fetch_or(bit, Relaxed) == 0
+    } else {
+        adoption.native.fetch_and(!bit, Relaxed);
+        false
+    }
+}
+
 /// The calling worker, which was asked, has come home.
 pub(super) fn begin(adoption: &Adoption) {
     adoption.faults_before.store(own_faults(), Relaxed);
@@ -36,10 +61,11 @@ pub(super) fn begin(adoption: &Adoption) {
 }
 
 /// The calling worker, which stays, is about to wait. If its time is over, and it has not faulted
-/// often, it stays no more.
+/// often, nor is left to the kernel, it stays no more.
 pub(super) fn end_if_over(adoption: &Adoption) {
     let now = now();
-    if now < adoption.stays_until.load(Relaxed) {
+    let is_native = adoption.native.load(Relaxed) != 0;
+    if is_native || now < adoption.stays_until.load(Relaxed) {
         return;
     }
     let faults = own_faults();

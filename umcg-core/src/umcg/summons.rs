@@ -18,6 +18,8 @@ pub(super) enum HomeReason {
     Sent = 2,
     /// Its page faults keep servers. See [`stay`](super::stay).
     Faults = 4,
+    /// It is left to the kernel from now on. See [`stay`](super::stay).
+    Native = 8,
 }
 
 /// Bits of [`HomeReason`].
@@ -47,7 +49,8 @@ impl Summons {
     /// The worker is home. True if it is to stay there.
     pub(super) fn answer(&self) -> bool {
         // ORDERING(summons.2): Acquire, pairs with summons.1.
-        self.0.swap(0, Acquire) & HomeReason::Faults as u32 != 0
+        let stays = HomeReason::Faults as u32 | HomeReason::Native as u32;
+        self.0.swap(0, Acquire) & stays != 0
     }
 
     /// The worker is another thread's from now on.

@@ -10,7 +10,7 @@
 //! file) are not seen.
 
 use super::guest::{self, Guest};
-use super::{freed, homes, memory, run};
+use super::{freed, homes, memory, native, servers};
 use std::sync::atomic::Ordering::Relaxed;
 use umcg_core::raw::{self, SentBy};
 use umcg_core::reach::load;
@@ -64,7 +64,8 @@ pub(super) fn note(guest: &Guest, call: &Call) -> Option<isize> {
         | libc::SYS_sched_setaffinity
         | libc::SYS_sched_setattr => note_thread(guest, first),
         libc::SYS_setpriority | libc::SYS_ioprio_set => note_priority(guest, call),
-        libc::SYS_perf_event_open => note_thread(guest, second),
+        libc::SYS_perf_event_open => note_counter(guest, second),
+        libc::SYS_clock_nanosleep => native::note_clock(first as libc::clockid_t),
         libc::SYS_prctl => note_option(guest, first, second),
         libc::SYS_arch_prctl => note_base(guest, first),
         libc::SYS_timer_create => note_timer(guest, first, second),
@@ -113,9 +114,10 @@ fn note_signal(id: usize, number: usize) -> Option<isize> {
     (raw::mark_home(id, false) == Some(true)).then_some(ESRCH)
 }
 
-/// Whether the call sends a signal, which may be for a guest: [`note_sent`] is called after it.
-pub(super) fn sends_signal(call: &Call) -> bool {
-    signal_of(call).is_some()
+/// Whether the call does something to a thread, maybe another guest, that has to be seen to once it
+/// is done, by [`note_effect`].
+pub(super) fn has_effect(call: &Call) -> bool {
+    signal_of(call).is_some() || scheduled_by(call).is_some()
 }
 
 /// The thread that a signal is for, and its number. One for the process is most often its first
@@ -129,10 +131,26 @@ fn signal_of(call: &Call) -> Option<(usize, usize)> {
     }
 }
 
-/// The kernel has sent the signal.
-pub(super) fn note_sent(call: &Call) {
+/// The thread whose scheduling the call changes; 0 for the caller.
+fn scheduled_by(call: &Call) -> Option<usize> {
+    let [first, second, ..] = call.arguments;
+    match call.number as libc::c_long {
+        libc::SYS_sched_setparam
+        | libc::SYS_sched_setscheduler
+        | libc::SYS_sched_setaffinity
+        | libc::SYS_sched_setattr => Some(first),
+        libc::SYS_setpriority if first as u32 == libc::PRIO_PROCESS => Some(second),
+        _ => None,
+    }
+}
+
+/// The kernel has sent the signal, or changed the scheduling.
+pub(super) fn note_effect(call: &Call) {
+    if let Some(id) = scheduled_by(call) {
+        return native::note_scheduling(id as u32);
+    }
     let called = signal_of(call).and_then(|(id, number)| raw::call_home(id as u32, number as i32));
-    called.inspect(|worker| run::preempt(*worker));
+    called.inspect(|worker| servers::preempt(*worker));
 }
 
 fn note_queued(id: usize, number: usize) -> Option<isize> {
@@ -215,10 +233,19 @@ fn note_timer(guest: &Guest, clock: usize, event: usize) {
     let clock = clock as libc::clockid_t;
     if clock == libc::CLOCK_THREAD_CPUTIME_ID || clock < 0 {
         spoil(guest);
+        native::note_clock(clock);
     }
     if event != 0 && load(event + KIND) == Some(libc::SIGEV_THREAD_ID as u32) {
         raw::note_addressee(load(event + NUMBER).unwrap_or(0) as i32, SentBy::Timer);
         note_thread(guest, load(event + THREAD).unwrap_or(0) as usize);
+    }
+}
+
+/// Counts events of a thread; -1 is for all.
+fn note_counter(guest: &Guest, id: usize) {
+    note_thread(guest, id);
+    if id as i32 >= 0 {
+        native::note_counter(id as u32);
     }
 }
 

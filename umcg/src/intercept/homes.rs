@@ -22,7 +22,7 @@ use super::home::HomeRight;
 use super::notes::Notes;
 use super::pool::{Idle, Pool};
 use super::stats::CountKind;
-use super::{memory, robust, signal, words};
+use super::{cpu_time, memory, robust, signal, words};
 use crate::futex::kernel::single;
 use crate::rt::engine::guest as engine;
 use crate::rt::engine::server::{self, ServerState};
@@ -360,6 +360,7 @@ fn finish(task: &'static Task, wake: impl FnOnce(usize)) {
     };
     engine::count_end(task);
     if home.keeps.load(Relaxed) {
+        cpu_time::note_end(task);
         way.put(idle);
     } else {
         idle.home.rest();

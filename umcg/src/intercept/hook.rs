@@ -25,8 +25,8 @@ use super::stand::LeaveReason;
 use super::stats::CountKind;
 use super::suspend::{self, Beginning, Suspension};
 use super::{
-    attributes, code, freed, futex, outsider, partial, signal, sleep, state, thread, trace, trial,
-    untold, words,
+    attributes, code, cpu_time, freed, futex, outsider, partial, signal, sleep, state, thread,
+    trace, trial, untold, words,
 };
 use crate::rt::engine::guest as engine;
 use std::ptr::from_ref;
@@ -198,6 +198,8 @@ fn answer_call(guest: &'static Guest, call: &mut Call, answer: User) -> Beginnin
         User::Mask => set_mask(guest, call),
         User::Action if signal::takes_handler_away(call.arguments) => Stage::Action,
         User::Action => answered(call, signal::set_action(call.arguments)),
+        User::ThreadClock => answered(call, cpu_time::read(call)),
+        User::ThreadUsage => Stage::Usage,
         User::Futex2 => answered(call, Some(ENOSYS)),
         // An area of a guest is unregistered when it is adopted.
         User::Refused => answered_or_home(guest, call),
@@ -208,7 +210,7 @@ fn answer_call(guest: &'static Guest, call: &mut Call, answer: User) -> Beginnin
 
 fn answered_or_home(guest: &Guest, call: &mut Call) -> Stage {
     match attributes::note(guest, call) {
-        None if attributes::sends_signal(call) => Stage::Signal,
+        None if attributes::has_effect(call) => Stage::Effect,
         answer => answered(call, answer),
     }
 }
@@ -288,9 +290,9 @@ extern "C" fn take_answer(guest: &Guest, call: &mut Call) -> Stage {
             answered(call, Some(before + answer.max(0)))
         }
         Stage::Roomed => partial::go_on(call, answer),
-        Stage::Sent => {
+        Stage::Effected => {
             if answer == 0 {
-                attributes::note_sent(call);
+                attributes::note_effect(call);
             }
             answered(call, Some(answer))
         }
@@ -319,6 +321,7 @@ extern "C" fn carry_out(guest: &'static Guest, call: &mut Call, mut stage: Stage
             Stage::Sleep => stage = sleep::go_on(guest, call),
             Stage::Mask => stage = set_mask(guest, call),
             Stage::Action => stage = answered(call, signal::set_action(call.arguments)),
+            Stage::Usage => stage = answered(call, cpu_time::read_usage(call)),
             Stage::Fork => {
                 // Inside until both sides are back: the library's locks are held.
                 thread::before_fork();
@@ -360,8 +363,8 @@ fn prepare_to_leave(guest: &'static Guest, call: &mut Call, stage: Stage) -> Nex
             keep(call, Stage::Mapped);
             Next::Again
         }
-        Stage::Signal => {
-            keep(call, Stage::Sent);
+        Stage::Effect => {
+            keep(call, Stage::Effected);
             Next::Again
         }
         Stage::Tail if thread::before_tail(guest, call) => Next::Tail,

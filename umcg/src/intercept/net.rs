@@ -14,10 +14,9 @@
 //!   are the kernel's in any case.
 
 use super::class::{self, Class, User};
-use super::signal;
+use super::{servers, signal};
 use crate::rt::engine::runtime::RuntimeState;
 use std::ptr::from_ref;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use umcg_core::call as make;
 use umcg_core::context::way::nap;
@@ -26,8 +25,6 @@ use umcg_intercept::{Call, arm_thread, is_caught};
 /// The value of the request.
 pub(super) const REQUEST: usize = usize::MAX;
 
-/// The runtime of guests, once it has begun.
-static SERVERS: OnceLock<&RuntimeState> = OnceLock::new();
 /// There is such code.
 static IS_WANTED: AtomicBool = AtomicBool::new(false);
 /// The net is there, or just being cast; and it is there.
@@ -39,16 +36,15 @@ static ANSWERS: AtomicUsize = AtomicUsize::new(0);
 /// There is code whose calls are to be caught.
 pub(super) fn want() {
     IS_WANTED.store(true, Relaxed);
-    if let Some(shared) = SERVERS.get() {
+    if let Some(shared) = servers::state() {
         cast(shared);
     }
 }
 
 /// The servers have begun.
-pub(super) fn servers_begin(shared: &'static RuntimeState) {
-    let _ = SERVERS.set(shared);
+pub(super) fn servers_begin() {
     if IS_WANTED.load(Relaxed) {
-        cast(shared);
+        want();
     }
 }
 

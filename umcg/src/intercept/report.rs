@@ -1,7 +1,7 @@
 //! The report at the end of the process, for `umcg run --stats`.
 
 use super::stats::KINDS;
-use super::{guest, run, tell, trace};
+use super::{guest, servers, tell, trace};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -38,7 +38,7 @@ pub(super) fn print() {
     for (sum, name) in sums.iter().zip(TEXTS) {
         let _ = write!(text, "\n  {sum:>14} {name}");
     }
-    let _ = write!(text, "\n  {:>14} turns of servers", run::turns());
+    let _ = write!(text, "\n  {:>14} turns of servers", servers::turns());
     let report = umcg_intercept::report();
     for (object, counts) in &report.objects {
         let path = String::from_utf8_lossy(&object.path);

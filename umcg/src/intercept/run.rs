@@ -1,12 +1,13 @@
 //! The runtime of guests: begun when the first guest has to wait.
 
 use super::guest::{self, Guest};
-use super::{dump, homes, list, net, outsider, signal, state, tell, trace, untold};
+use super::{
+    cpu_time, dump, homes, list, native, net, outsider, servers, signal, state, tell, trace, untold,
+};
 use crate::io::driver::{DriverKind, place};
 use crate::rt::Runtime;
 use crate::rt::base::clock;
 use crate::rt::engine::guest as engine;
-use crate::rt::engine::runtime::RuntimeState;
 use crate::rt::engine::turns;
 use crate::rt::scheduler::{Fifo, Priority};
 use crate::rt::wait::cut;
@@ -51,12 +52,6 @@ pub(super) fn set(settings: Settings) {
     let _ = SETTINGS.set(settings);
 }
 
-/// The runtime's state. None if there is none, or it could not begin: then guests stay plain
-/// threads.
-fn runtime() -> Option<&'static RuntimeState> {
-    RUNTIME.get()?.as_ref().map(Runtime::state)
-}
-
 /// Whether there is a runtime. If not, there is one guest at most.
 pub(super) fn is_begun() -> bool {
     RUNTIME.get().is_some()
@@ -67,7 +62,10 @@ pub(super) fn is_begun() -> bool {
 /// caller.
 pub(super) fn prepare(call: &Call) {
     RUNTIME.get_or_init(|| state::preserved(call.keeps_vectors(), || signal::as_servers(begin)));
-    runtime().inspect(|shared| net::servers_begin(shared));
+    if let Some(runtime) = RUNTIME.get().and_then(Option::as_ref) {
+        servers::begin(runtime.state());
+        net::servers_begin();
+    }
 }
 
 fn begin() -> Option<Runtime> {
@@ -81,6 +79,7 @@ fn begin() -> Option<Runtime> {
     umcg_core::signal::without(|| courier.spawn(carry)).ok()?;
     outsider::has_courier();
     turns::keep_clock();
+    cpu_time::begin();
     let settings = SETTINGS.get().copied().unwrap_or_default();
     if let Some(path) = settings.trace.filter(|path| !trace::begin(path)) {
         tell(format_args!("run: cannot write the trace {path}"));
@@ -132,27 +131,14 @@ fn carry() {
         signal::pass_on();
         outsider::take_posted();
         homes::finish_ended();
-        let Some(shared) = runtime() else { continue };
+        let Some(shared) = servers::state() else {
+            continue;
+        };
         dump::serve(|| list::list(shared));
         let Some(worker) = called else { continue };
         cut::cut(engine::task_of(worker));
-        preempt(worker);
+        servers::preempt(worker);
     }
-}
-
-/// Preempts the worker, if a server runs it.
-pub(super) fn preempt(worker: raw::Worker) {
-    let servers = runtime().map_or(&[][..], |shared| &shared.servers);
-    let servers = servers.iter().filter_map(|server| server.server());
-    let running = servers.filter(|server| server.runs(worker));
-    running.for_each(raw::Server::preempt);
-}
-
-/// How many times a worker has begun to run on a server.
-pub(super) fn turns() -> u64 {
-    let servers = runtime().map_or(&[][..], |shared| &shared.servers);
-    let servers = servers.iter().filter_map(|server| server.server());
-    servers.map(raw::Server::turns).sum()
 }
 
 /// Makes the calling guest a worker, if it is none yet. False if that is impossible. Called before
@@ -171,7 +157,7 @@ pub(super) fn adopt(guest: &'static Guest, call: &Call) -> bool {
 
 #[cold]
 fn adopt_now(guest: &'static Guest, call: &Call) -> bool {
-    let Some(shared) = runtime() else {
+    let Some(shared) = servers::state() else {
         return false;
     };
     // SAFETY: the guest's own.
@@ -187,6 +173,7 @@ fn adopt_now(guest: &'static Guest, call: &Call) -> bool {
     }
     if let Some(adopted) = guest::adopted() {
         guest.hand_over(adopted);
+        native::note_adopted(adopted);
     }
     true
 }

@@ -37,9 +37,9 @@ pub(super) enum Stage {
     /// that is for the next call.
     Room,
     Roomed,
-    /// A signal is sent, and was.
-    Signal,
-    Sent,
+    /// Something is done to a thread, maybe another one, and was.
+    Effect,
+    Effected,
     /// As `Return`, at home and open: signals that have waited are delivered first.
     ReturnAtHome,
     /// The mask is changed at home and open: signals that have come are delivered first.
@@ -48,9 +48,11 @@ pub(super) enum Stage {
     MaskInKernel,
     /// A handler is taken away at home and open: signals that have come are delivered first.
     Action,
+    /// The guest asks what it has used: the kernel's part is that of the home.
+    Usage,
 }
 
-const STAGES: [Stage; 23] = [
+const STAGES: [Stage; 24] = [
     Stage::Return,
     Stage::Native,
     Stage::Home,
@@ -68,12 +70,13 @@ const STAGES: [Stage; 23] = [
     Stage::Rested,
     Stage::Room,
     Stage::Roomed,
-    Stage::Signal,
-    Stage::Sent,
+    Stage::Effect,
+    Stage::Effected,
     Stage::ReturnAtHome,
     Stage::Mask,
     Stage::MaskInKernel,
     Stage::Action,
+    Stage::Usage,
 ];
 
 /// Indexes of notes.
@@ -121,7 +124,8 @@ impl Stage {
                 | Map
                 | Rest
                 | Room
-                | Signal
+                | Effect
+                | Usage
                 | Mask
                 | MaskInKernel
                 | Action

@@ -270,19 +270,36 @@ fn arguments_about_descriptors_decide() {
 }
 
 #[test]
-fn arguments_about_the_thread_decide() {
-    use Class::{Change, Home, Pass, User as Own};
+fn clocks_of_threads_are_the_librarys() {
+    use Class::{Home, Pass, User as Own};
     expect(
         "clock_gettime",
         &[
             (&[1], Pass),
             (&[2], Pass),
-            (&[3], Home),
-            (&[-2], Home),
-            (&[!1234 << 3 | 6], Home),
+            (&[3], Own(User::ThreadClock)),
+            (&[-2], Own(User::ThreadClock)),
+            (&[!1234 << 3 | 6], Own(User::ThreadClock)),
+            // Of a process, and of a descriptor.
+            (&[!1234 << 3 | 2], Home),
+            (&[!5 << 3 | 3], Home),
+            (&[!5 << 3 | 7], Home),
         ],
     );
-    expect("getrusage", &[(&[0], Pass), (&[-1], Pass), (&[1], Home)]);
+    expect(
+        "getrusage",
+        &[
+            (&[0], Pass),
+            (&[-1], Pass),
+            (&[1], Own(User::ThreadUsage)),
+            (&[7], Home),
+        ],
+    );
+}
+
+#[test]
+fn arguments_about_the_thread_decide() {
+    use Class::{Change, Home, Pass, User as Own};
     expect("sched_getaffinity", &[(&[0], Home), (&[77], Pass)]);
     expect("sched_setaffinity", &[(&[0], Home), (&[77], Home)]);
     expect(

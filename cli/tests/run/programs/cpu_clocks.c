@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* CPU time of threads: it grows in the thread that computes, hardly in one that waits, and others
- * can read it; that of the process is at least that of its threads.
- * run: known CPU clocks of threads count the time on their own kernel threads only */
+ * can read it, and it never goes back; that of the process is at least that of its threads. */
 #include "check.h"
 #include <sys/resource.h>
 
@@ -74,6 +73,105 @@ static void of_threads(void)
     MUST(usage_us(RUSAGE_SELF) - process_us >= COMPUTE_MS * 1000);
 }
 
+enum { LOOKS = 2000, ROUNDS = 40 };
+
+static sem_t to, fro;
+static _Atomic int stops;
+
+/* Computes a little, and lets the other one run. */
+static void *takes_turns(void *arg)
+{
+    sem_t *own = arg, *other = own == &to ? &fro : &to;
+    int64_t last = 0;
+
+    for (int round = 0; round < LOOKS; round++) {
+        down(own);
+        int64_t now = now_ns(CLOCK_THREAD_CPUTIME_ID);
+
+        MUST(now >= last);
+        last = now;
+        for (volatile int at = 0; at < 2000; at++)
+            ;
+        OK(sem_post(other));
+    }
+    return arg;
+}
+
+static void *spins(void *arg)
+{
+    /* It has waited, so it is anywhere from here on. */
+    down(&begun);
+    while (!stops)
+        ;
+    return arg;
+}
+
+/* The clock of a thread, as others see it, and as the thread does. */
+static void never_back(void)
+{
+    int64_t process = now_ns(CLOCK_PROCESS_CPUTIME_ID), last = 0;
+    pthread_t spinner = spawn(spins, NULL), threads[2];
+    clockid_t clock;
+
+    OK(pthread_getcpuclockid(spinner, &clock));
+    OK(sem_init(&to, 0, 1));
+    OK(sem_init(&fro, 0, 0));
+    OK(sem_post(&begun));
+    threads[0] = spawn(takes_turns, &to);
+    threads[1] = spawn(takes_turns, &fro);
+    for (int at = 0; at < ROUNDS; at++) {
+        int64_t now = now_ns(clock);
+
+        MUST(now >= last);
+        MUST(now <= now_ns(CLOCK_PROCESS_CPUTIME_ID));
+        last = now;
+        sleep_ms(1);
+    }
+    join(threads[0]);
+    join(threads[1]);
+    while (now_ns(clock) < last + 5000000)
+        ;
+    last = now_ns(clock);
+    stops = 1;
+    join(spinner);
+    MUST(last <= now_ns(CLOCK_PROCESS_CPUTIME_ID) - process + 3000000);
+}
+
+static void *begins(void *arg)
+{
+    *(int64_t *)arg = now_ns(CLOCK_THREAD_CPUTIME_ID);
+    return NULL;
+}
+
+/* A new thread has used next to nothing, whichever threads there were before it. */
+static void of_new_threads(void)
+{
+    int64_t first;
+
+    for (int at = 0; at < ROUNDS; at++) {
+        join(spawn(begins, &first));
+        MUST(first < 3000000);
+    }
+}
+
+/* The errors are those of the kernel. */
+static void errors(void)
+{
+    struct timespec time;
+    struct rusage usage;
+    clockid_t clock;
+
+    OK(pthread_getcpuclockid(pthread_self(), &clock));
+    FAILS(EFAULT, clock_gettime(clock, (struct timespec *)8));
+    FAILS(EFAULT, clock_gettime(CLOCK_THREAD_CPUTIME_ID, (struct timespec *)8));
+    FAILS(EFAULT, getrusage(RUSAGE_THREAD, (struct rusage *)8));
+    /* The clock of a thread that there is not. */
+    FAILS(EINVAL, clock_gettime((clockid_t)(~(1u << 27) << 3 | 6), &time));
+    FAILS(EINVAL, clock_gettime(99, &time));
+    FAILS(EINVAL, getrusage(99, &usage));
+    MUST(clock_gettime(CLOCK_MONOTONIC, &time) == 0 && time.tv_nsec < 1000000000);
+}
+
 int main(void)
 {
     OK(sem_init(&begun, 0, 0));
@@ -81,5 +179,11 @@ int main(void)
     OK(sem_init(&is_read, 0, 0));
     of_threads();
     SHOWN("CPU time of threads");
+    never_back();
+    SHOWN("never back");
+    of_new_threads();
+    SHOWN("of new threads");
+    errors();
+    SHOWN("errors");
     return 0;
 }

@@ -73,6 +73,10 @@ pub(crate) enum User {
     /// FS base: the worker's own. GS base: the library's; setting it is refused, reading it gives
     /// the value that the program expects.
     Base,
+    /// The processor time of a thread: its home's and that on servers.
+    ThreadClock,
+    /// The same for the usage of the calling thread, at home.
+    ThreadUsage,
     /// ENOSYS: a worker that changes its kernel thread inside of a restartable sequence is not
     /// restarted, and reads the number of a wrong CPU.
     Refused,

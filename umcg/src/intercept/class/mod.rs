@@ -49,7 +49,7 @@ mod state;
 mod table;
 
 pub(crate) use kinds::{Afterwards, Made, Trial, User, Watched};
-pub(crate) use rule::Rule;
+pub(crate) use rule::{Rule, is_of_thread};
 pub(crate) use state::State;
 
 /// How many numbers the tables have.

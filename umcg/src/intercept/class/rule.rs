@@ -46,8 +46,8 @@ rules! {
     ChildBy child_by, "WNOHANG: pass. Other than WEXITED of P_PID or P_PIDFD: home.";
     Clone clone, "Without CLONE_VM: a fork. CLONE_THREAD: a thread. CLONE_VFORK: a vfork. Else a \
         process that shares the memory.";
-    Clock clock, "Clocks of the system and of the process: pass. Those of a thread or of a device: \
-        home.";
+    Clock clock, "Clocks of the system and of the process: pass. Those of a thread: user. Those of \
+        a device: home.";
     EpollMask epoll_mask, "With a signal mask: home. Without one, timeout 0: pass.";
     EpollMask2 epoll_mask_2, "With a signal mask: home.";
     EpollTimeout timeout_fourth, "Timeout 0: pass.";
@@ -82,7 +82,7 @@ rules! {
     Sleep sleep, "CLOCK_MONOTONIC, and CLOCK_REALTIME without TIMER_ABSTIME: user.";
     Timeout timeout_third, "Timeout 0: pass.";
     Unshare unshare, "Only the kinds that the flags name.";
-    Usage usage, "RUSAGE_SELF, RUSAGE_CHILDREN: pass.";
+    Usage usage, "RUSAGE_SELF, RUSAGE_CHILDREN: pass. RUSAGE_THREAD: user.";
 }
 
 impl Rule {
@@ -151,9 +151,21 @@ fn clone(arguments: &[usize; 6]) -> Known {
     Some(Class::Thread(Made::by_flags(arguments[0] as u64)))
 }
 
+/// Whether this is the clock of a thread's processor time. Ids below 0 have a thread or process, or
+/// a descriptor, in their upper bits.
+pub(crate) fn is_of_thread(clock: c_int) -> bool {
+    const KIND: c_int = 0b111;
+    const OF_THREAD: std::ops::RangeInclusive<c_int> = 0b100..=0b110;
+    clock == libc::CLOCK_THREAD_CPUTIME_ID || clock < 0 && OF_THREAD.contains(&(clock & KIND))
+}
+
 fn clock(arguments: &[usize; 6]) -> Known {
+    let clock = int(arguments[0]);
+    if is_of_thread(clock) {
+        return Some(Class::User(User::ThreadClock));
+    }
     pass_if(matches!(
-        int(arguments[0]),
+        clock,
         libc::CLOCK_REALTIME
             | libc::CLOCK_MONOTONIC
             | libc::CLOCK_PROCESS_CPUTIME_ID
@@ -397,8 +409,9 @@ fn unshare(arguments: &[usize; 6]) -> Known {
 }
 
 fn usage(arguments: &[usize; 6]) -> Known {
-    pass_if(matches!(
-        int(arguments[0]),
-        libc::RUSAGE_SELF | libc::RUSAGE_CHILDREN
-    ))
+    match int(arguments[0]) {
+        libc::RUSAGE_SELF | libc::RUSAGE_CHILDREN => Some(Class::Pass),
+        libc::RUSAGE_THREAD => Some(Class::User(User::ThreadUsage)),
+        _ => None,
+    }
 }

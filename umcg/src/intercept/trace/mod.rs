@@ -17,9 +17,10 @@ mod ring;
 
 use super::guest::{self, Guest};
 use super::stand::LeaveReason;
+use super::turn::{self, Follower};
 use super::{list, out, text};
 use crate::io::driver::place;
-use crate::rt::engine::turns::{self, ServerTurn};
+use crate::rt::engine::turns::ServerTurn;
 use crate::rt::time as clock;
 use perfetto::Packets;
 use ring::{Record, Ring};
@@ -32,8 +33,6 @@ use umcg_core::call;
 use umcg_core::context::lock::HoldLock;
 use umcg_core::raw::{Event, EventKind, Worker};
 
-/// The most servers of a runtime.
-const SERVERS: usize = 1024;
 /// The most bytes of a process's trace.
 const MOST: u64 = 1 << 28;
 /// The most bytes that are kept before they are written.
@@ -42,7 +41,8 @@ const PART: usize = 1 << 18;
 const OFTEN: u64 = 200_000_000;
 
 static IS_ON: AtomicBool = AtomicBool::new(false);
-static RINGS: [AtomicPtr<Ring>; SERVERS] = [const { AtomicPtr::new(null_mut()) }; SERVERS];
+static RINGS: [AtomicPtr<Ring>; turn::SERVERS] =
+    [const { AtomicPtr::new(null_mut()) }; turn::SERVERS];
 static WRITER: HoldLock<Option<Writer>> = HoldLock::new(None);
 /// When records were taken last.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
@@ -121,7 +121,7 @@ pub(super) fn begin(path: &str) -> bool {
     };
     *WRITER.lock() = Some(Writer::new(file));
     IS_ON.store(true, Relaxed);
-    turns::watch(watch);
+    turn::follow(Follower::Trace, note_turn);
     true
 }
 
@@ -140,12 +140,13 @@ fn ring(server: usize) -> &'static Ring {
 }
 
 fn guest_of(worker: Worker) -> *mut Guest {
-    // SAFETY: the caller of `watch` has the right to run it.
+    // SAFETY: the caller of `note_turn` has the right to run it.
     unsafe { worker.guest() }.cast()
 }
 
-fn watch(server: usize, turn: ServerTurn) -> bool {
-    if !IS_ON.load(Relaxed) || guest::is_aside() {
+/// A server's turn, on its thread. True if the loop is to go on soon.
+fn note_turn(server: usize, turn: ServerTurn) -> bool {
+    if !IS_ON.load(Relaxed) {
         return false;
     }
     let ring = ring(server);

@@ -24,6 +24,7 @@ use umcg_core::raw::{self, Adopted};
 pub(crate) unsafe fn adopt(shared: &RuntimeState) -> Option<&'static Task> {
     let task = heap::take()?;
     task.renew(shared.as_of(), IS_WORKER | IS_FULL | IS_THREAD);
+    task.used.store(0, Relaxed);
     let id = (task as *const Task).addr() as u64;
     // SAFETY: passed on.
     match unsafe { Adopted::adopt(shared.group, id) } {

@@ -1,8 +1,8 @@
 //! Watching the turns of servers, for a look inside programs under `umcg run`: which worker runs
-//! where (traces), and since when a worker is off its server (lists of threads).
+//! where (traces, processor time), and since when a worker is off its server (lists of threads).
 //!
 //! The watcher is a function that a higher room leaves here. While there is none, a turn costs one
-//! load and a branch.
+//! load and a branch. The sampler is another one, which the runtime's watch calls instead.
 //!
 //! A look at the clock in each turn would cost a tenth of it, even at the coarse one. So the loop
 //! looks, and switches from worker to worker make do with the time that it saw last: some sixty
@@ -35,18 +35,41 @@ pub(crate) enum ServerTurn {
 /// switches. Neither unwinds nor switches. It returns true if the loop is to go on soon.
 pub(crate) type Watcher = fn(usize, ServerTurn) -> bool;
 
+/// Called on the thread of the runtime's watch, at each of its checks.
+pub(crate) type Sampler = fn();
+
 static WATCHER: AtomicPtr<()> = AtomicPtr::new(null_mut());
+static SAMPLER: AtomicPtr<()> = AtomicPtr::new(null_mut());
 
 /// What a loop saw last, by the coarse clock; 0 while nobody wants to know.
 static CLOCK: AtomicU64 = AtomicU64::new(0);
 
-/// Sets the watcher, before there are servers.
+/// Sets the watcher. Servers call it from their next turn on.
 #[cfg_attr(
     not(all(feature = "intercept", target_arch = "x86_64")),
     allow(dead_code, reason = "for guests")
 )]
 pub(crate) fn watch(watcher: Watcher) {
     WATCHER.store(watcher as *mut (), Relaxed);
+}
+
+/// Sets the sampler.
+#[cfg_attr(
+    not(all(feature = "intercept", target_arch = "x86_64")),
+    allow(dead_code, reason = "for guests")
+)]
+pub(crate) fn sample_by(sampler: Sampler) {
+    SAMPLER.store(sampler as *mut (), Relaxed);
+}
+
+/// The watch makes one of its checks.
+pub(crate) fn sample() {
+    let sampler = SAMPLER.load(Relaxed);
+    if !sampler.is_null() {
+        // SAFETY: `sample_by` has stored a `Sampler`.
+        let sampler = unsafe { std::mem::transmute::<*mut (), Sampler>(sampler) };
+        sampler();
+    }
 }
 
 /// From here on loops look at the clock.

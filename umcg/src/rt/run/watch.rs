@@ -20,6 +20,7 @@ use super::trim::Trimmer;
 use crate::io::driver::place;
 use crate::rt::base::clock;
 use crate::rt::engine::runtime::{RuntimeState, ready};
+use crate::rt::engine::turns;
 use crate::rt::engine::watch::Watch;
 use crate::rt::scheduler::Why;
 use crate::rt::wait::expire::expire;
@@ -69,6 +70,7 @@ pub(crate) fn main(shared: &RuntimeState) {
             });
         if let Some(index) = sampled.next().filter(|_| has_guests) {
             seen[index].fault.sample(shared, index);
+            turns::sample();
         }
         let tick = if shared.preempt_again() {
             SHORTEST_TICK

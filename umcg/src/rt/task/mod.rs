@@ -15,7 +15,8 @@
 //! - `reason`, `scope`, `result`, `locals`, `depth`: the worker; its maker before it is ready;
 //!   after it has ended, the holder of the right to run it.
 //! - `cancel`, `waits_at`: see `cancel`. `waiter`, `departed`, `asleep`, `interrupted`: see `wait`.
-//! - `patience`: the thread. `since`: the server that the worker has left, before the step.
+//! - `patience`: the thread. `since`: the server that the worker has left, before the step. `used`:
+//!   any thread.
 
 pub(crate) mod handle;
 pub(crate) mod heap;
@@ -96,6 +97,9 @@ pub(crate) struct Task {
     pub(crate) patience: AtomicU32,
     /// For a guest: when it left its server, if the server's loop has seen that.
     pub(crate) since: AtomicU64,
+    /// For a guest: the processor time that it has used on servers, as far as it was counted, in
+    /// nanoseconds.
+    pub(crate) used: AtomicU64,
 }
 
 const _: () = assert!(size_of::<Task>() <= raw::UPPER_BYTES && align_of::<Task>() <= 64);
@@ -162,6 +166,7 @@ impl Task {
             is_cut: AtomicBool::new(false),
             patience: AtomicU32::new(0),
             since: AtomicU64::new(0),
+            used: AtomicU64::new(0),
         }
     }
 

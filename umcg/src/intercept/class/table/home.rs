@@ -115,11 +115,11 @@ pub(in super::super) const HOME: &[Row] = rows! {
     219 restart_syscall;
 
     [Class::Home, Never, reads State::TIMES; by Usage]
-    "RUSAGE_THREAD is the home's: what the thread used on servers is not in it."
+    "For RUSAGE_THREAD the home's counts, and the time on servers as user time."
     98 getrusage;
 
     [Class::Home, Never, reads State::TIMES; by Clock]
-    "The clock of the calling thread is the home's: its time on servers is not in it."
+    "A thread's clock is the home's, and its time on servers."
     228 clock_gettime;
 
     [Class::Home, Long, reads State::TIMES; by Sleep]

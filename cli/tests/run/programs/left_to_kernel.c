@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Threads for which the kernel does more than to run them: with processors, a nice value or a
+ * policy of their own, and with timers on the clocks of their CPU time. */
+#include "check.h"
+#include <sys/resource.h>
+
+enum { TURNS = 200, BUSY_US = 200, TIMER_MS = 20, PATIENCE_MS = 10000, NICER = 5 };
+
+static sem_t go, gone;
+static _Atomic int fired;
+
+/* Waits and wakes, so that it has been elsewhere. */
+static void take_turns(void)
+{
+    for (int turn = 0; turn < TURNS; turn++) {
+        down(&go);
+        OK(sem_post(&gone));
+    }
+}
+
+static void give_turns(void)
+{
+    for (int turn = 0; turn < TURNS; turn++) {
+        OK(sem_post(&go));
+        down(&gone);
+    }
+}
+
+/* The clock of the kernel thread itself, as /proc has it: a tick late at most. */
+static int64_t kernel_time(void)
+{
+    char path[64], text[128];
+    FILE *file;
+
+    snprintf(path, sizeof path, "/proc/self/task/%ld/schedstat", syscall(SYS_gettid));
+    file = fopen(path, "r");
+    if (!file)
+        return now_ns(CLOCK_THREAD_CPUTIME_ID);
+    MUST(fgets(text, sizeof text, file));
+    fclose(file);
+    return strtoll(text, NULL, 10);
+}
+
+/* The caller, which waits and wakes meanwhile, is run by its own kernel thread. */
+static void is_at_home(void)
+{
+    int64_t before = kernel_time(), own = now_ns(CLOCK_THREAD_CPUTIME_ID), begin;
+
+    for (int turn = 0; turn < TURNS; turn++) {
+        down(&go);
+        begin = now_ns(CLOCK_THREAD_CPUTIME_ID);
+        while (now_ns(CLOCK_THREAD_CPUTIME_ID) - begin < BUSY_US * 1000)
+            ;
+        OK(sem_post(&gone));
+    }
+    MUST(kernel_time() - before >= (now_ns(CLOCK_THREAD_CPUTIME_ID) - own) / 2);
+}
+
+static void *is_pinned(void *arg)
+{
+    cpu_set_t all, one;
+    int cpu = 0;
+
+    take_turns();
+    MUST(sched_getaffinity(0, sizeof all, &all) == 0);
+    while (!CPU_ISSET(cpu, &all))
+        cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    OK(pthread_setaffinity_np(pthread_self(), sizeof one, &one));
+    MUST(sched_getcpu() == cpu);
+    for (int turn = 0; turn < TURNS; turn++) {
+        down(&go);
+        MUST(sched_getcpu() == cpu);
+        OK(sem_post(&gone));
+    }
+    MUST(sched_getcpu() == cpu);
+    OK(pthread_setaffinity_np(pthread_self(), sizeof all, &all));
+    take_turns();
+    return arg;
+}
+
+/* By another thread, while it waits. */
+static void *is_nicer(void *arg)
+{
+    *(long *)arg = syscall(SYS_gettid);
+    take_turns();
+    is_at_home();
+    MUST(getpriority(PRIO_PROCESS, 0) == NICER);
+    return NULL;
+}
+
+static void nicer(void)
+{
+    long tid;
+    pthread_t thread = spawn(is_nicer, &tid);
+
+    give_turns();
+    MUST(setpriority(PRIO_PROCESS, (id_t)tid, NICER) == 0);
+    give_turns();
+    join(thread);
+}
+
+static void *is_idle(void *arg)
+{
+    struct sched_param none = {0};
+
+    take_turns();
+    OK(pthread_setschedparam(pthread_self(), SCHED_BATCH, &none));
+    is_at_home();
+    MUST(sched_getscheduler(0) == SCHED_BATCH);
+    return arg;
+}
+
+static void handles(int number)
+{
+    (void)number;
+    fired = 1;
+}
+
+static void set(timer_t timer)
+{
+    struct itimerspec when = {.it_value.tv_nsec = TIMER_MS * 1000000};
+
+    MUST(timer_settime(timer, 0, &when, NULL) == 0);
+}
+
+static void compute_until_fired(void)
+{
+    int64_t begin = now_ns(CLOCK_MONOTONIC);
+
+    while (!fired && now_ns(CLOCK_MONOTONIC) - begin < PATIENCE_MS * 1000000LL)
+        ;
+    MUST(fired);
+}
+
+static void *has_timer(void *arg)
+{
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
+    timer_t timer;
+
+    take_turns();
+    MUST(timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &timer) == 0);
+    take_turns();
+    set(timer);
+    compute_until_fired();
+    MUST(timer_delete(timer) == 0);
+    return arg;
+}
+
+static void *is_timed(void *arg)
+{
+    take_turns();
+    take_turns();
+    compute_until_fired();
+    return arg;
+}
+
+static void timed_by_another(void)
+{
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
+    pthread_t thread = spawn(is_timed, NULL);
+    clockid_t clock;
+    timer_t timer;
+
+    fired = 0;
+    give_turns();
+    OK(pthread_getcpuclockid(thread, &clock));
+    MUST(timer_create(clock, &event, &timer) == 0);
+    set(timer);
+    give_turns();
+    join(thread);
+    MUST(timer_delete(timer) == 0);
+}
+
+int main(void)
+{
+    struct sigaction action = {.sa_handler = handles};
+    pthread_t thread;
+
+    MUST(sigaction(SIGUSR1, &action, NULL) == 0);
+    OK(sem_init(&go, 0, 0));
+    OK(sem_init(&gone, 0, 0));
+    thread = spawn(is_pinned, NULL);
+    for (int at = 0; at < 3; at++)
+        give_turns();
+    join(thread);
+    SHOWN("processors");
+    nicer();
+    SHOWN("nice value");
+    thread = spawn(is_idle, NULL);
+    give_turns();
+    give_turns();
+    join(thread);
+    SHOWN("policy");
+    thread = spawn(has_timer, NULL);
+    give_turns();
+    give_turns();
+    join(thread);
+    timed_by_another();
+    SHOWN("timers");
+    return 0;
+}
