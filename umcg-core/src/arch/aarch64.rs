@@ -111,6 +111,12 @@ pub(crate) fn set_stack_pointer(context: &mut ucontext_t, to: usize) {
     context.uc_mcontext.sp = to as u64;
 }
 
+/// Whether the frame has registers that the kernel gives back only on a thread that has used such
+/// before. It allocates them on any.
+pub(crate) fn has_registers_of_thread(_: &ucontext_t) -> bool {
+    false
+}
+
 /// The return address of a function that has no frame yet, if a register holds it.
 pub(crate) fn return_register(context: &ucontext_t) -> Option<usize> {
     Some(context.uc_mcontext.regs[30] as usize)

@@ -105,6 +105,29 @@ pub(crate) fn set_stack_pointer(context: &mut ucontext_t, to: usize) {
     context.uc_mcontext.gregs[libc::REG_RSP as usize] = to as i64;
 }
 
+/// Whether the frame has registers that the kernel gives back only on a thread that has used such
+/// before: tiles (AMX). On another one the return from the handler drops them without a word.
+pub(crate) fn has_registers_of_thread(context: &ucontext_t) -> bool {
+    /// Where the kernel describes the area behind the legacy part, and marks that by a number.
+    const DESCRIPTION: usize = 464;
+    const MARK: u32 = 0x4650_5853;
+    /// Where the processor has noted the components in use.
+    const HEADER: usize = 512;
+    const TILES: u64 = 3 << 17;
+    let area = context.uc_mcontext.fpregs.cast::<u8>();
+    if area.is_null() {
+        return false;
+    }
+    // SAFETY: the kernel has written the legacy part, which is 512 bytes.
+    let mark = unsafe { area.wrapping_add(DESCRIPTION).cast::<u32>().read() };
+    if mark != MARK {
+        return false;
+    }
+    // SAFETY: by the mark the header follows.
+    let in_use = unsafe { area.wrapping_add(HEADER).cast::<u64>().read() };
+    in_use & TILES != 0
+}
+
 /// The return address of a function that has no frame yet, if a register holds it.
 pub(crate) fn return_register(_: &ucontext_t) -> Option<usize> {
     None

@@ -24,6 +24,8 @@
 //!   section yield beneath such code;
 //! - on aarch64 and riscv64, between the instructions that compute the address of a word of
 //!   thread-local storage of the library's and use it;
+//! - while it has tiles in use (AMX), which the kernel gives back only on a thread that has used
+//!   some before;
 //! - without room on the worker's stack for the frame of a second tick.
 //!
 //! Ticks that are far apart would seldom find a worker outside the C library if it is mostly
@@ -212,8 +214,9 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
     tick.asked.store(false, Relaxed);
     // SAFETY: the kernel passes it, and this is the handler.
     let frame = unsafe { Frame::of(context) };
+    let is_bound = frame.has_registers_of_thread();
     if tick.stuck.take(turn) {
-        return leave_stuck(held, hold, (worker, server), frame);
+        return leave_stuck(held || is_bound, hold, (worker, server), frame);
     }
     if tick.wanted.load(Relaxed) != turn && !is_over(tick, turn, information) {
         return;
@@ -234,7 +237,7 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
     // An adopted thread waits for the locks of the C library as for any others.
     let in_runtime =
         || !adopted::is_adopted(worker) && callers::is_in_runtime(frame, stack_of(worker));
-    if !held && !in_handler && !in_access && !in_runtime() {
+    if !held && !in_handler && !in_access && !is_bound && !in_runtime() {
         std::mem::forget(hold); // the worker is inside now
         if preempt(Inside(worker), server, frame, known) {
             return;

@@ -90,8 +90,74 @@ impl Frame {
         arch::set_stack_pointer(&mut self.0, to);
     }
 
+    /// Whether the interrupted flow has registers with which it has to return on this thread.
+    pub(crate) fn has_registers_of_thread(&self) -> bool {
+        arch::has_registers_of_thread(&self.0)
+    }
+
     /// The return address of a function that has no frame yet, if a register holds it.
     pub(crate) fn return_register(&self) -> Option<usize> {
         arch::return_register(&self.0)
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+    use std::ffi::c_int;
+
+    /// The area of a frame for vector registers: as the kernel describes it, with these components
+    /// in use.
+    #[repr(C, align(64))]
+    struct Area {
+        legacy: [u32; 116],
+        mark: u32,
+        rest: [u32; 11],
+        in_use: u64,
+        header: [u64; 7],
+    }
+
+    fn is_bound(mark: u32, in_use: u64) -> bool {
+        let mut area = Area {
+            legacy: [0; 116],
+            mark,
+            rest: [0; 11],
+            in_use,
+            header: [0; 7],
+        };
+        // SAFETY: zeroes are a context.
+        let mut frame = Frame(unsafe { std::mem::zeroed() });
+        frame.0.uc_mcontext.fpregs = (&raw mut area).cast();
+        frame.has_registers_of_thread()
+    }
+
+    #[test]
+    fn tiles_bind_a_flow_to_its_thread() {
+        const MARK: u32 = 0x4650_5853;
+        assert!(is_bound(MARK, 1 << 18 | 7));
+        assert!(is_bound(MARK, 1 << 17));
+        assert!(!is_bound(MARK, 0xe7 | 1 << 9 | 1 << 19));
+        assert!(!is_bound(0, u64::MAX), "no header without the mark");
+    }
+
+    #[test]
+    fn a_frame_of_the_kernel_is_read() {
+        use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+        static SEEN: AtomicU32 = AtomicU32::new(u32::MAX);
+        extern "C" fn handler(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
+            // SAFETY: the kernel passes it, and this is the handler.
+            let frame = unsafe { Frame::of(context) };
+            SEEN.store(u32::from(frame.has_registers_of_thread()), Relaxed);
+        }
+        // SAFETY: zeroes are an action.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = handler as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO;
+        // SAFETY: an action.
+        let is_set = unsafe { libc::sigaction(libc::SIGUSR2, &action, std::ptr::null_mut()) } == 0;
+        assert!(is_set);
+        // SAFETY: a signal to the caller.
+        assert_eq!(unsafe { libc::raise(libc::SIGUSR2) }, 0);
+        assert_eq!(SEEN.load(Relaxed), 0);
     }
 }
