@@ -48,22 +48,22 @@ extern "C-unwind" fn on_fault(
 ) {
     // SAFETY: the kernel passes it, and this is the handler.
     let frame = unsafe { Frame::of(context) };
-    if let Some(failed) = guarded::after_fault(frame.program_counter()) {
-        return frame.set_program_counter(failed);
-    }
     // SAFETY: the kernel passes a siginfo_t.
-    let address = unsafe { &*information };
-    let is_fault = address.si_code > 0; // else it was sent
-    if is_fault && attempt::give_up(frame) {
-        return;
+    let cause = unsafe { &*information };
+    let is_fault = cause.si_code > 0; // else it was sent
+    if is_fault {
+        if let Some(failed) = guarded::after_fault(frame.program_counter()) {
+            return frame.set_program_counter(failed);
+        }
+        if attempt::give_up(frame) {
+            return;
+        }
     }
     let handler = &HANDLERS[usize::from(number != libc::SIGSEGV)];
     // SAFETY: both signals carry an address if the kernel sent them.
-    let address = unsafe { address.si_addr() } as usize;
-    if JUDGE
-        .get()
-        .is_some_and(|judge| judge(address, frame, handler))
-    {
+    let address = unsafe { cause.si_addr() } as usize;
+    let judge = JUDGE.get().filter(|_| is_fault);
+    if judge.is_some_and(|judge| judge(address, frame, handler)) {
         return;
     }
     // SAFETY: the arguments are passed on, and nothing follows.

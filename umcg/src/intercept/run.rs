@@ -129,6 +129,7 @@ fn carry() {
         let called = raw::next_called(pause.deadline().min(signal::deadline()));
         pause.serve();
         signal::pass_on();
+        signal::abort_if_asked();
         outsider::take_posted();
         homes::finish_ended();
         let Some(shared) = servers::state() else {

@@ -10,6 +10,7 @@
 //!
 //! | module | contains |
 //! |---|---|
+//! | `abort` | abort(3) of threads of the library's own |
 //! | `action` | the program's actions, and those that the kernel gets |
 //! | `mask` | masks of guests and servers |
 //! | `held` | signals that were sent to the process, and for which no thread is found yet |
@@ -24,18 +25,19 @@ use crate::rt::engine::guest as engine;
 use action::{KernelAction, is_always_ours};
 use mask::{CLOSED, GO, TICK, is_servers, only};
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use umcg_core::context::way::nap;
+use std::sync::atomic::Ordering::Relaxed;
 use umcg_core::raw::{self, carry_home, requeue};
 use umcg_intercept::{
     call_again, fail, is_refusal, on_sigsys, on_trap, show_place, step_in, step_out,
 };
 
+mod abort;
 mod action;
 mod held;
 mod mask;
 mod sets;
 
+pub(super) use abort::abort_if_asked;
 pub(super) use action::{
     catch_calls, free_go, keep_go, set_action, take_over, takes_handler_away, yield_go,
 };
@@ -69,7 +71,7 @@ fn handle(
     had_handler: bool,
 ) {
     // SAFETY: as the kernel passed it.
-    if signal == libc::SIGTRAP && unsafe { on_trap(context) } {
+    if signal == libc::SIGTRAP && is_fault(signal, information) && unsafe { on_trap(context) } {
         return;
     }
     // SAFETY: as the kernel passed it.
@@ -83,7 +85,7 @@ fn handle(
     let is_library = Guest::current().is_none() && !guest::is_aside();
     // SAFETY: as the kernel passed it.
     if is_library && unsafe { is_abort(signal, information) } {
-        abort_once();
+        abort::begin();
     }
     // A child's handler is none of the guest's, which goes on beside it.
     let Some(guest) = Guest::current().filter(|guest| !guest.is_child()) else {
@@ -291,16 +293,6 @@ fn receiver(signal: c_int) -> Option<u32> {
 unsafe fn is_abort(signal: c_int, information: *const libc::siginfo_t) -> bool {
     // SAFETY: the kernel passes a siginfo_t.
     signal == libc::SIGABRT && unsafe { (*information).si_code } == libc::SI_TKILL
-}
-
-/// A thread of the library's own calls abort(3). Several do so at once where a change of
-/// credentials fails in a thread of the program's: there is one abort natively, and the program's
-/// handler runs once. So all but the first wait for the end of the process.
-fn abort_once() {
-    static IS_ABORTING: AtomicBool = AtomicBool::new(false);
-    while IS_ABORTING.swap(true, Relaxed) {
-        nap(1_000_000);
-    }
 }
 
 /// Whether this is abort(3) of a flow that is inside: of the library itself, or of the C library's

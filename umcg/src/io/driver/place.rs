@@ -9,12 +9,16 @@ use rustix::io::fcntl_dupfd_cloexec;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+use umcg_core::call;
 
 /// The lowest number for a descriptor of the driver's; 0 for any.
 static LOWEST: AtomicI32 = AtomicI32::new(0);
 
 /// The placed descriptors; -1 for none.
 static OURS: [AtomicI32; 8] = [const { AtomicI32::new(-1) }; 8];
+
+/// The thread with a table of its own; 0 for none.
+static APART: AtomicI32 = AtomicI32::new(0);
 
 /// From here on descriptors are placed at this number or above it.
 #[cfg_attr(
@@ -23,6 +27,11 @@ static OURS: [AtomicI32; 8] = [const { AtomicI32::new(-1) }; 8];
 )]
 pub(crate) fn from(lowest: RawFd) {
     LOWEST.store(lowest, Relaxed);
+}
+
+/// Whether descriptors are placed: the program knows nothing of the library.
+pub(crate) fn is_wanted() -> bool {
+    LOWEST.load(Relaxed) != 0
 }
 
 /// Whether this is one of the placed descriptors.
@@ -71,12 +80,27 @@ pub(crate) fn between(first: u32, last: u32) -> impl Iterator<Item = (u32, u32)>
     ranges.filter(|(first, last)| first <= last)
 }
 
+fn tid() -> i32 {
+    // SAFETY: no arguments.
+    unsafe { call(libc::SYS_gettid, [0; 6]) as i32 }
+}
+
+/// Whether the calling thread has no descriptors of the program's. Async-signal-safe.
+#[cfg_attr(
+    not(all(feature = "intercept", target_arch = "x86_64")),
+    allow(dead_code, reason = "for guests")
+)]
+pub(crate) fn is_caller_apart() -> bool {
+    APART.load(Relaxed) == tid()
+}
+
 /// Gives the calling thread a table of descriptors of its own, with the placed ones alone. False if
 /// none are placed, or the kernel refuses: then it has the process's.
 pub(crate) fn set_apart() -> bool {
-    if LOWEST.load(Relaxed) == 0 {
+    if !is_wanted() {
         return false;
     }
+    APART.store(tid(), Relaxed);
     let mut flags = libc::CLOSE_RANGE_UNSHARE;
     // Copies of the program's would keep its files open.
     between(0, u32::MAX).all(|(first, last)| {

@@ -3,6 +3,7 @@
 use super::end;
 use super::join::{self, JoinHandle};
 use super::making::{Builder, PLAIN, SpawnError, no_worker};
+use crate::io::driver::place;
 use crate::io::driver::{Driver, DriverKind};
 use crate::rt::base::clock;
 use crate::rt::engine::runtime::RuntimeState;
@@ -206,15 +207,21 @@ impl Runtime {
     pub(super) fn start_watch(&mut self) -> Result<(), Error> {
         let mut me = RuntimeThread::new(&self.handle.0);
         let name = format!("{}-watch", me.shared().name);
+        let (tell, told) = std::sync::mpsc::channel();
         let body = move || {
             me.begin();
-            watch::main(me.shared());
+            watch::main(me.shared(), || drop(tell));
         };
         let thread = thread::Builder::new()
             .name(name)
             .spawn(body)
             .map_err(Error::no_thread)?;
         self.threads.push(thread);
+        if place::is_wanted() {
+            // Until then it may have copies of the program's descriptors. Files that the program
+            // closes would stay open.
+            let _: Result<(), _> = told.recv();
+        }
         Ok(())
     }
 

@@ -34,15 +34,16 @@ const SHORTEST_TICK: u64 = 100_000;
 /// After this many checks that find all servers asleep, the watch sleeps too.
 const PATIENCE: u32 = 3;
 
-/// The body of the watch's kernel thread.
-pub(crate) fn main(shared: &RuntimeState) {
+/// The body of the watch's kernel thread. Calls `ready` once it has a table of descriptors of its
+/// own, if there are guests: so it can read files of `/proc` all the time.
+pub(crate) fn main(shared: &RuntimeState, ready: impl FnOnce()) {
     let mut seen: Vec<ServerSnapshot> = shared
         .servers
         .iter()
         .map(|_| ServerSnapshot::default())
         .collect();
-    // With a table of its own it can read files of `/proc` all the time.
     let has_guests = place::set_apart();
+    ready();
     let mut sampled = (0..seen.len()).cycle();
     let mut quiet = 0;
     let mut trimmer = Trimmer::new();
