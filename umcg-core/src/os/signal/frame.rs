@@ -156,8 +156,12 @@ mod tests {
         // SAFETY: an action.
         let is_set = unsafe { libc::sigaction(libc::SIGUSR2, &action, std::ptr::null_mut()) } == 0;
         assert!(is_set);
+        // SAFETY: no arguments.
+        let tid = unsafe { call(libc::SYS_gettid, [0; 6]) } as usize;
+        let process = std::process::id() as usize;
+        let arguments = [process, tid, libc::SIGUSR2 as usize, 0, 0, 0];
         // SAFETY: a signal to the caller.
-        assert_eq!(unsafe { libc::raise(libc::SIGUSR2) }, 0);
+        assert_eq!(unsafe { call(libc::SYS_tgkill, arguments) }, 0);
         assert_eq!(SEEN.load(Relaxed), 0);
     }
 }
