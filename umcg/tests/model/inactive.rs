@@ -105,6 +105,23 @@ fn what_it_makes_ready_is_run_elsewhere() {
     check(|| elsewhere(3, 1));
 }
 
+/// A worker that yields on a server that leaves, which nobody is told of, goes on elsewhere.
+#[test]
+fn a_worker_that_yields_is_run_elsewhere() {
+    fn elsewhere(scheduler: impl Scheduler, counts: &'static [usize]) {
+        let shared = RuntimeState::with_scheduler(scheduler, 2, 0, false);
+        let running = serve(shared);
+        let watch = watch(shared, counts);
+        shared.push_yielding(3);
+        shared.wait_for(1);
+        watch.join().unwrap();
+        end(shared, running);
+    }
+    check(|| elsewhere(WorkStealing::new(), &[1]));
+    check(|| elsewhere(WorkStealing::new(), &[1, 2, 1]));
+    check(|| elsewhere(Count::default(), &[1]));
+}
+
 /// A deadline of an inactive server's is kept.
 #[test]
 fn a_deadline_is_kept() {

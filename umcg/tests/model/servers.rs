@@ -105,6 +105,8 @@ pub(crate) struct RuntimeState {
     more: Condvar,
     together: usize,
     only_bound_wait: AtomicBool,
+    /// How many times workers yield before they begin.
+    yields: AtomicUsize,
     /// How many workers the first one is to make ready.
     brood: AtomicUsize,
 }
@@ -152,6 +154,7 @@ impl RuntimeState {
             more: Condvar::new(),
             together,
             only_bound_wait: AtomicBool::new(false),
+            yields: AtomicUsize::new(0),
             brood: AtomicUsize::new(0),
         }))
     }
@@ -202,6 +205,12 @@ impl RuntimeState {
         self.wake_from_outside(self.scheduler.ready(worker, Why::Woken, here));
     }
 
+    /// Makes a worker ready that yields so many times.
+    pub(crate) fn push_yielding(&self, times: usize) {
+        self.yields.store(times, SeqCst);
+        self.push();
+    }
+
     pub(crate) fn wake_from_outside(&self, wake: Wake) {
         asymmetric::light();
         match wake {
@@ -220,6 +229,11 @@ impl RuntimeState {
 
     /// A worker runs until as many have begun as must be running together.
     pub(crate) fn run(&self, here: &Here, worker: Runnable) {
+        let once_less = |times: usize| times.checked_sub(1);
+        if self.yields.fetch_update(SeqCst, SeqCst, once_less).is_ok() {
+            let wake = self.scheduler.ready(worker, Why::Yielded, Some(here));
+            return self.wake_from_outside(wake);
+        }
         *self.ran.lock().unwrap() += 1;
         self.more.notify_all();
         let brood = self.brood.swap(0, SeqCst);

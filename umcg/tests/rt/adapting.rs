@@ -1,7 +1,7 @@
 //! Servers whose number follows the processors that the process may use.
 
 use crate::support::{child_succeeds, counter, eventually, flag, is_child, say, with};
-use rustix::process::Pid;
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::collections::{BTreeSet, VecDeque};
 use std::fs;
@@ -30,11 +30,15 @@ fn confine(to: &CpuSet) {
             return;
         }
         for task in new {
-            // One that has ended needs none.
-            let _ = sched_setaffinity(Pid::from_raw(task), to);
+            allow(task, to);
             done.insert(task);
         }
     }
+}
+
+fn allow(task: i32, processors: &CpuSet) {
+    // One that has ended needs none.
+    let _ = sched_setaffinity(Pid::from_raw(task), processors);
 }
 
 /// The first of these processors.
@@ -189,6 +193,35 @@ fn follows(what: &str, builder: RuntimeBuilder, leaves: bool) {
     });
 }
 
+/// Without descriptors the watch cannot read the limits of cgroups: the number of active servers
+/// grows when there are some again.
+fn grows_with_descriptors() {
+    let all: CpuSet = sched_getaffinity(None).unwrap();
+    with("without descriptors", 0, Runtime::builder(), |runtime| {
+        confine(&first_of(&all));
+        let threads = tasks();
+        eventually("one server is active", || {
+            work(runtime);
+            runtime.active_servers() == 1
+        });
+        let limits = getrlimit(Resource::Nofile);
+        let current = Some(0);
+        setrlimit(Resource::Nofile, Rlimit { current, ..limits }).unwrap();
+        assert!(fs::File::open("/proc/self/cgroup").is_err());
+        threads.iter().for_each(|thread| allow(*thread, &all));
+        let waits = runtime.spawn(|| umcg::sleep(Duration::from_millis(2500)));
+        while !waits.is_finished() {
+            work(runtime);
+            assert_eq!(runtime.active_servers(), 1);
+        }
+        setrlimit(Resource::Nofile, limits).unwrap();
+        eventually("all servers are active", || {
+            work(runtime);
+            runtime.active_servers() == runtime.servers()
+        });
+    });
+}
+
 /// A number that was asked for stays, and so do servers that are pinned.
 fn stays(builder: RuntimeBuilder, servers: usize) {
     let all: CpuSet = sched_getaffinity(None).unwrap();
@@ -228,6 +261,7 @@ fn servers_follow_the_processors() {
         true,
     );
     follows("apart", builder().scheduler(Apart::default()), false);
+    grows_with_descriptors();
     stays(builder(), 2);
     stays(builder().pin(true), 0);
 }
