@@ -1,0 +1,130 @@
+//! Programs under `umcg run` that are confined to fewer processors while they run, from outside.
+
+use crate::seeing::{UMCG, command_of, dump, programs};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::mem::size_of;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Far longer than it takes on any machine that is only slow.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The processors that this thread may use.
+fn allowed() -> libc::cpu_set_t {
+    // SAFETY: zeroes are an empty set, which the kernel fills.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        assert_eq!(
+            libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set),
+            0
+        );
+        set
+    }
+}
+
+/// The first of them.
+fn first_of(all: &libc::cpu_set_t) -> libc::cpu_set_t {
+    // SAFETY: zeroes are an empty set; the numbers are within it.
+    unsafe {
+        let mut first = std::mem::zeroed();
+        let cpu = (0..libc::CPU_SETSIZE as usize).find(|cpu| libc::CPU_ISSET(*cpu, all));
+        libc::CPU_SET(cpu.unwrap(), &mut first);
+        first
+    }
+}
+
+/// All threads of the process may use these processors only, as by `taskset -ap`.
+fn confine(process: u32, to: &libc::cpu_set_t) {
+    let mut done = BTreeSet::new();
+    loop {
+        let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap();
+        let number = |task: fs::DirEntry| task.file_name().to_str()?.parse::<i32>().ok();
+        let tasks: BTreeSet<i32> = tasks
+            .filter_map(|task| task.ok().and_then(number))
+            .collect();
+        let new: Vec<i32> = tasks.difference(&done).copied().collect();
+        if new.is_empty() {
+            return;
+        }
+        for task in new {
+            // SAFETY: a set of that size. A thread that has ended needs none.
+            unsafe { libc::sched_setaffinity(task, size_of::<libc::cpu_set_t>(), to) };
+            done.insert(task);
+        }
+    }
+}
+
+/// Waits until the first line of a dump ends so.
+fn wait_for_line(process: u32, end: &str) {
+    let start = Instant::now();
+    loop {
+        let list = dump(process);
+        let line = list.lines().next().unwrap_or_default();
+        if line.ends_with(end) {
+            return;
+        }
+        assert!(start.elapsed() < PATIENCE, "never {end:?}, but {line:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Ended when it is dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+#[ignore = "ci/run.sh runs it, with the release build"]
+fn servers_follow_the_processors() {
+    let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
+    if cpus == 1 {
+        return println!("SKIPPED: servers that follow the processors: there is one");
+    }
+    let Some(programs) = programs() else { return };
+    let all = allowed();
+    for options in [
+        &[][..],
+        &["--scheduler", "fifo"],
+        &["--scheduler", "priority"],
+    ] {
+        let mut running = Running(
+            Command::new(UMCG)
+                .arg("run")
+                .args(options)
+                .arg("--")
+                .arg(command_of(&programs, "crowd"))
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap(),
+        );
+        let process = running.0.id();
+        let mut output = BufReader::new(running.0.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        let full = format!(": 13 threads, {cpus} servers");
+        wait_for_line(process, &full);
+        for _ in 0..2 {
+            confine(process, &first_of(&all));
+            wait_for_line(process, &format!("{full}, 1 active"));
+            confine(process, &all);
+            wait_for_line(process, &full);
+        }
+        confine(process, &first_of(&all));
+        wait_for_line(process, &format!("{full}, 1 active"));
+        let mut input = running.0.stdin.take().unwrap();
+        input.write_all(b"x").unwrap();
+        let mut rest = String::new();
+        output.read_to_string(&mut rest).unwrap();
+        let status = running.0.wait().unwrap();
+        assert_eq!((rest.as_str(), status.code()), ("ended\n", Some(0)));
+    }
+}
