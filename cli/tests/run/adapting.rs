@@ -4,39 +4,35 @@ use crate::seeing::{UMCG, command_of, dump, programs};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::mem::size_of;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Far longer than it takes on any machine that is only slow.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// A set of processors, as the kernel has it.
+type Processors = [u64; 16];
+
 /// The processors that this thread may use.
-fn allowed() -> libc::cpu_set_t {
-    // SAFETY: zeroes are an empty set, which the kernel fills.
-    unsafe {
-        let mut set = std::mem::zeroed();
-        assert_eq!(
-            libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set),
-            0
-        );
-        set
-    }
+fn allowed() -> Processors {
+    let mut set = Processors::default();
+    let place = (&raw mut set).cast();
+    // SAFETY: room for a set of that size.
+    let result = unsafe { libc::sched_getaffinity(0, size_of_val(&set), place) };
+    assert_eq!(result, 0);
+    set
 }
 
 /// The first of them.
-fn first_of(all: &libc::cpu_set_t) -> libc::cpu_set_t {
-    // SAFETY: zeroes are an empty set; the numbers are within it.
-    unsafe {
-        let mut first = std::mem::zeroed();
-        let cpu = (0..libc::CPU_SETSIZE as usize).find(|cpu| libc::CPU_ISSET(*cpu, all));
-        libc::CPU_SET(cpu.unwrap(), &mut first);
-        first
-    }
+fn first_of(all: &Processors) -> Processors {
+    let mut first = Processors::default();
+    let index = all.iter().position(|word| *word != 0).unwrap();
+    first[index] = all[index] & all[index].wrapping_neg();
+    first
 }
 
 /// All threads of the process may use these processors only, as by `taskset -ap`.
-fn confine(process: u32, to: &libc::cpu_set_t) {
+fn confine(process: u32, to: &Processors) {
     let mut done = BTreeSet::new();
     loop {
         let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap();
@@ -50,7 +46,7 @@ fn confine(process: u32, to: &libc::cpu_set_t) {
         }
         for task in new {
             // SAFETY: a set of that size. A thread that has ended needs none.
-            unsafe { libc::sched_setaffinity(task, size_of::<libc::cpu_set_t>(), to) };
+            unsafe { libc::sched_setaffinity(task, size_of_val(to), (&raw const *to).cast()) };
             done.insert(task);
         }
     }
