@@ -53,8 +53,7 @@ impl Adapter {
             self.at = u64::MAX;
             return;
         }
-        let before = shared.active.count();
-        if let Some(count) = processors(before).filter(|count| *count != before) {
+        if let Some(count) = processors(shared.active.count()) {
             inactive::set_active(shared, count);
         }
     }

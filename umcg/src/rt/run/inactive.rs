@@ -58,6 +58,9 @@ use crate::rt::task::runnable::Runnable;
 pub(crate) fn set_active(shared: &RuntimeState, count: usize) {
     let before = shared.active.count();
     let count = count.clamp(1, shared.servers.len());
+    if count == before {
+        return;
+    }
     shared.active.set(count);
     heavy();
     for index in before.min(count)..before.max(count) {

@@ -70,7 +70,8 @@ pub(crate) fn main(shared: &RuntimeState) {
             .fold(false, |stuck, (index, seen)| {
                 look(shared, index, seen) | stuck
             });
-        if let Some(index) = sampled.next().filter(|_| has_guests) {
+        let is_sampled = |index: &usize| has_guests && !shared.sleepers.is_asleep(*index);
+        if let Some(index) = sampled.next().filter(is_sampled) {
             seen[index].fault.sample(shared, index);
         }
         let tick = tick(
