@@ -18,8 +18,8 @@
 //! | `UMCG_RUN_NATIVE` | run each program natively only: shows that the programs are sound |
 //! | `UMCG_RUN_GDB` | the state of a hung process has its backtraces, from gdb |
 //!
-//! `seeing.rs` looks inside programs of `seeing/` from outside. `frames.rs` looks at the library
-//! that is loaded.
+//! `seeing.rs` looks inside programs of `seeing/` from outside, and `adapting.rs` confines one of
+//! them to fewer processors. `frames.rs` looks at the library that is loaded.
 //!
 //! Invariants:
 //!
@@ -30,6 +30,7 @@
 //! Rejected: output through pipes. A process that is left behind would hold them open, and reading
 //! them would hang. Output goes to files.
 
+mod adapting;
 mod compare;
 mod compile;
 mod corpus;

@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
-const UMCG: &str = env!("CARGO_BIN_EXE_umcg");
+pub(crate) const UMCG: &str = env!("CARGO_BIN_EXE_umcg");
 
 /// The programs of `seeing/`, by name. None if they cannot run here.
-fn programs() -> Option<Vec<Program>> {
+pub(crate) fn programs() -> Option<Vec<Program>> {
     let settings = Settings::from_environment();
     match settings.ways() {
         Ok(ways) if ways.len() > 1 => {}
@@ -33,7 +33,7 @@ fn programs() -> Option<Vec<Program>> {
     skipped.is_empty().then_some(programs)
 }
 
-fn command_of<'a>(programs: &'a [Program], name: &str) -> &'a Path {
+pub(crate) fn command_of<'a>(programs: &'a [Program], name: &str) -> &'a Path {
     let program = programs.iter().find(|program| program.name.contains(name));
     &program.expect("a program of `seeing`").command[0]
 }
@@ -112,7 +112,7 @@ fn umcg(words: &[&str]) -> Output {
     Command::new(UMCG).args(words).output().unwrap()
 }
 
-fn dump(process: u32) -> String {
+pub(crate) fn dump(process: u32) -> String {
     let output = umcg(&["dump", &process.to_string()]);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");

@@ -33,8 +33,12 @@ pub(super) fn list(shared: &RuntimeState) -> String {
     if count > MOST {
         let _ = writeln!(lines, "… and {} more", count - MOST);
     }
-    let servers = shared.servers.len();
-    format!("{count} threads, {servers} servers\n{lines}")
+    let (servers, active) = (shared.servers.len(), shared.active.count());
+    let active = match servers == active {
+        true => String::new(),
+        false => format!(", {active} active"),
+    };
+    format!("{count} threads, {servers} servers{active}\n{lines}")
 }
 
 /// Where a guest is.

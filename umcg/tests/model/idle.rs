@@ -21,7 +21,7 @@ pub(crate) fn current() -> &'static RuntimeState {
 }
 
 /// Servers as the library has them: run the ready workers, and be idle.
-fn serve(shared: &'static RuntimeState) -> Vec<thread::JoinHandle<()>> {
+pub(crate) fn serve(shared: &'static RuntimeState) -> Vec<thread::JoinHandle<()>> {
     let server = |index| {
         thread::spawn(move || {
             CURRENT.with(|current| current.set(Some(shared)));
@@ -37,7 +37,7 @@ fn serve(shared: &'static RuntimeState) -> Vec<thread::JoinHandle<()>> {
     (0..shared.servers.len()).map(server).collect()
 }
 
-fn end(shared: &'static RuntimeState, servers: Vec<thread::JoinHandle<()>>) {
+pub(crate) fn end(shared: &'static RuntimeState, servers: Vec<thread::JoinHandle<()>>) {
     shared.end();
     join_all(servers);
 }
@@ -127,7 +127,7 @@ fn another_one_polls() {
 }
 
 /// The time passes until so many workers have begun.
-fn pass_until_run(shared: &'static RuntimeState, count: usize) {
+pub(crate) fn pass_until_run(shared: &'static RuntimeState, count: usize) {
     while shared.count_run() < count {
         kernel::advance(kernel::now() + 30_000);
         thread::yield_now();

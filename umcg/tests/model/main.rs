@@ -49,6 +49,8 @@ mod homes;
 #[cfg(shuttle)]
 mod idle;
 #[cfg(shuttle)]
+mod inactive;
+#[cfg(shuttle)]
 mod joins;
 #[cfg(shuttle)]
 mod joint;

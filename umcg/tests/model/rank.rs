@@ -3,8 +3,9 @@
 use crate::check;
 use crate::parties::join_all;
 use crate::rt::here::Here;
-use crate::rt::rank::{NOBODY, Post, Ranked, call, choose};
+use crate::rt::rank::{NOBODY, Post, Ranked, call, call_again, choose};
 use shuttle::rand::Rng;
+use shuttle::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use shuttle::sync::{Condvar, Mutex, MutexGuard};
 use shuttle::thread;
 
@@ -32,6 +33,10 @@ struct State {
     preempted: Vec<bool>,
     /// Its worker ends.
     ends: Vec<bool>,
+    /// It is to become inactive.
+    told: Vec<bool>,
+    /// It has, and runs its own workers only.
+    left: Vec<bool>,
     pushers: usize,
     over: bool,
 }
@@ -45,13 +50,20 @@ impl State {
     }
 
     fn find_for(&self, server: usize) -> Option<usize> {
-        self.find(|worker| worker.only.is_none_or(|only| only == server))
+        self.find(|worker| self.may_run(worker, server))
+    }
+
+    fn may_run(&self, worker: &Worker, server: usize) -> bool {
+        worker
+            .only
+            .map_or(!self.left[server], |only| only == server)
     }
 
     /// Whether nothing happens any more.
     fn is_still(&self) -> bool {
         let is_still = |server: usize| match self.doing[server] {
             Doing::Something => false,
+            _ if self.told[server] => false,
             Doing::Runs(_) => !self.preempted[server] && !self.ends[server],
             // A signal may have come too late for the worker that ran: no thread looks at it.
             Doing::Sleeps => self.find_for(server).is_none(),
@@ -63,6 +75,7 @@ impl State {
 /// A scheduler, its servers, and the threads that make workers ready.
 struct World {
     posts: Vec<Post>,
+    active: AtomicUsize,
     state: Mutex<State>,
     changed: Condvar,
     /// One signal in this many is lost; 0 for none.
@@ -73,7 +86,7 @@ impl Ranked for World {
     type Runnable = Worker;
 
     fn servers(&self) -> usize {
-        self.posts.len()
+        self.active.load(Relaxed)
     }
 
     fn post(&self, server: usize) -> Option<&Post> {
@@ -122,11 +135,31 @@ impl World {
         });
     }
 
+    /// The last server is told to become inactive.
+    fn tell(&self) {
+        let last = self.posts.len() - 1;
+        self.active.store(last, Relaxed);
+        let mut state = self.state();
+        (state.told[last], state.preempted[last]) = (true, true);
+        self.changed.notify_all();
+    }
+
+    /// Whether the server, which was told, becomes inactive now.
+    fn leaves(&self, server: usize) -> bool {
+        let mut state = self.state();
+        let is_told = std::mem::take(&mut state.told[server]);
+        state.left[server] |= is_told;
+        is_told
+    }
+
     fn serve(&self, server: usize) {
         // SAFETY: used on this thread only.
         let here = unsafe { Here::new(server) };
         let post = &self.posts[server];
         loop {
+            if self.leaves(server) {
+                call_again(self);
+            }
             let chosen = choose(self, &here, post);
             let mut state = self.state();
             let doing = match chosen {
@@ -137,7 +170,7 @@ impl World {
             };
             while !state.over && doing != Doing::Something {
                 let is_woken = match doing {
-                    Doing::Sleeps => state.find_for(server).is_some(),
+                    Doing::Sleeps => state.find_for(server).is_some() || state.told[server],
                     _ => state.preempted[server] || state.ends[server],
                 };
                 if is_woken {
@@ -182,8 +215,7 @@ impl World {
                 continue;
             }
             for worker in &state.ready {
-                for server in (0..self.posts.len())
-                    .filter(|&server| worker.only.is_none_or(|only| only == server))
+                for server in (0..self.posts.len()).filter(|&server| state.may_run(worker, server))
                 {
                     let Doing::Runs(runs) = state.doing[server] else {
                         unreachable!("it sleeps over work")
@@ -197,6 +229,51 @@ impl World {
             }
             return;
         }
+    }
+
+    fn begin(servers: usize, lost: u32) -> &'static World {
+        let state = State {
+            ready: Vec::new(),
+            doing: vec![Doing::Something; servers],
+            preempted: vec![false; servers],
+            ends: vec![false; servers],
+            told: vec![false; servers],
+            left: vec![false; servers],
+            pushers: 0,
+            over: false,
+        };
+        Box::leak(Box::new(World {
+            posts: (0..servers).map(|_| Post::new()).collect(),
+            active: AtomicUsize::new(servers),
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            lost,
+        }))
+    }
+
+    /// Servers with these workers, then those of each pusher, and `besides`.
+    fn run(&'static self, first: &[Worker], pushers: &[&[Worker]], besides: impl Fn(&World)) {
+        let running: Vec<_> = (0..self.posts.len())
+            .map(|server| thread::spawn(move || self.serve(server)))
+            .collect();
+        first.iter().for_each(|worker| self.make_ready(*worker));
+        self.settle();
+        self.state().pushers = pushers.len();
+        let push = |workers: &&[Worker]| {
+            let workers = workers.to_vec();
+            thread::spawn(move || {
+                workers.iter().for_each(|worker| self.make_ready(*worker));
+                self.state().pushers -= 1;
+                self.changed.notify_all();
+            })
+        };
+        let pushing: Vec<_> = pushers.iter().map(push).collect();
+        besides(self);
+        join_all(pushing);
+        self.settle();
+        self.state().over = true;
+        self.changed.notify_all();
+        join_all(running);
     }
 }
 
@@ -222,47 +299,18 @@ fn bound(server: usize, rank: u64) -> Worker {
     }
 }
 
-/// This many servers with these workers, and then those of each pusher.
+/// This many servers with these workers, and then those of each pusher. One worker `ends` then.
 fn the_urgent_run(servers: usize, lost: u32, first: &[Worker], pushers: &[&[Worker]], ends: bool) {
-    let state = State {
-        ready: Vec::new(),
-        doing: vec![Doing::Something; servers],
-        preempted: vec![false; servers],
-        ends: vec![false; servers],
-        pushers: 0,
-        over: false,
-    };
-    let posts = (0..servers).map(|_| Post::new()).collect();
-    let world: &'static World = Box::leak(Box::new(World {
-        posts,
-        state: Mutex::new(state),
-        changed: Condvar::new(),
-        lost,
-    }));
-    let running: Vec<_> = (0..servers)
-        .map(|server| thread::spawn(move || world.serve(server)))
-        .collect();
-    first.iter().for_each(|worker| world.make_ready(*worker));
-    world.settle();
-    world.state().pushers = pushers.len();
-    let push = |workers: &&[Worker]| {
-        let workers = workers.to_vec();
-        thread::spawn(move || {
-            workers.iter().for_each(|worker| world.make_ready(*worker));
-            world.state().pushers -= 1;
-            world.changed.notify_all();
-        })
-    };
-    let pushing: Vec<_> = pushers.iter().map(push).collect();
-    if ends {
-        world.state().ends[0] = true;
+    let world = World::begin(servers, lost);
+    world.run(first, pushers, |world| {
+        world.state().ends[0] = ends;
         world.changed.notify_all();
-    }
-    join_all(pushing);
-    world.settle();
-    world.state().over = true;
-    world.changed.notify_all();
-    join_all(running);
+    });
+}
+
+/// The same, and the last server becomes inactive then.
+fn one_leaves(servers: usize, first: &[Worker], pushers: &[&[Worker]]) {
+    World::begin(servers, 0).run(first, pushers, World::tell);
 }
 
 #[test]
@@ -396,4 +444,12 @@ fn signals_are_lost() {
             true,
         )
     });
+}
+
+/// The last server becomes inactive while urgent workers come, for one of which it may be called.
+#[test]
+fn a_server_leaves() {
+    check(|| one_leaves(2, &[long(9)], &[&[long(3)]]));
+    check(|| one_leaves(2, &[long(9), long(8)], &[&[long(3)], &[bound(1, 5)]]));
+    check(|| one_leaves(3, &[long(9), long(8), long(7)], &[&[long(3)], &[long(4)]]));
 }

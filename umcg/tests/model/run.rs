@@ -13,8 +13,12 @@ pub(crate) mod deadlock {
 #[path = "../../src/rt/run/idle.rs"]
 pub(crate) mod idle;
 
+#[path = "../../src/rt/run/inactive.rs"]
+pub(crate) mod inactive;
+
 /// A server's next worker.
 pub(crate) mod turns {
+    use super::inactive;
     use crate::rt::engine::server::ServerState;
     use crate::rt::task::runnable::Runnable;
     use shuttle::rand::Rng;
@@ -22,7 +26,11 @@ pub(crate) mod turns {
 
     pub(crate) fn next(local: &ServerState, _server: raw::Server) -> Option<Runnable> {
         let scheduler = &local.shared().scheduler;
-        if shuttle::rand::thread_rng().gen_bool(0.125) {
+        let looks_around = shuttle::rand::thread_rng().gen_bool(0.125);
+        if (looks_around || local.is_inactive()) && inactive::look(local) {
+            return inactive::next(local);
+        }
+        if looks_around {
             scheduler.look_around(local.here());
         }
         scheduler.next(local.here())

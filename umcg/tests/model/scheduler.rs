@@ -48,6 +48,18 @@ pub(crate) trait Scheduler: Send + Sync + 'static {
 
     fn end_naps(&self, _here: &Here) {}
 
+    fn next_bound(&self, here: &Here) -> Option<Runnable> {
+        self.next(here)
+    }
+
+    fn has_bound(&self, here: &Here) -> bool {
+        self.has_work(here)
+    }
+
+    fn give_away(&self, _here: &Here) -> Wake {
+        Wake::Nobody
+    }
+
     fn has_slots(&self) -> bool {
         false
     }

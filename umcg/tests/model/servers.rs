@@ -2,6 +2,7 @@
 
 use crate::kernel;
 use crate::rt::base::here::Here;
+use crate::rt::engine::active::Active;
 use crate::rt::engine::poller::Poller;
 use crate::rt::engine::sleepers::Sleepers;
 use crate::rt::scheduler::{Count, Scheduler, Wake, Why};
@@ -19,6 +20,7 @@ use umcg_core::{asymmetric, raw};
 pub(crate) struct ServerState {
     here: Here,
     pub(crate) patience: Cell<u32>,
+    is_inactive: Cell<bool>,
     shared: Option<&'static RuntimeState>,
 }
 
@@ -29,6 +31,7 @@ impl ServerState {
         ServerState {
             here,
             patience: Cell::new(2),
+            is_inactive: Cell::new(false),
             shared,
         }
     }
@@ -52,7 +55,27 @@ impl ServerState {
     }
 
     pub(crate) fn has_work(&self) -> bool {
-        self.shared().scheduler.has_work(&self.here)
+        let scheduler = &self.shared().scheduler;
+        if self.is_inactive() {
+            scheduler.has_bound(&self.here)
+        } else {
+            scheduler.has_work(&self.here)
+        }
+    }
+
+    pub(crate) fn is_inactive(&self) -> bool {
+        self.is_inactive.get()
+    }
+
+    pub(crate) fn set_inactive(&self, is_inactive: bool) {
+        self.is_inactive.set(is_inactive);
+    }
+
+    /// There are no slots.
+    pub(crate) fn give_slot_away(&self) {}
+
+    pub(crate) fn pick_bound(&self) -> Option<Runnable> {
+        self.shared().scheduler.next_bound(&self.here)
     }
 
     pub(crate) fn run(&self, _server: raw::Server, worker: Runnable) {
@@ -69,6 +92,7 @@ impl Default for ServerState {
 
 pub(crate) struct RuntimeState {
     pub(crate) servers: Vec<SharedServer>,
+    pub(crate) active: Active,
     pub(crate) sleepers: Sleepers,
     pub(crate) driver: Box<dyn Poller>,
     pub(crate) watch: Nothing,
@@ -80,6 +104,9 @@ pub(crate) struct RuntimeState {
     ran: Mutex<usize>,
     more: Condvar,
     together: usize,
+    only_bound_wait: AtomicBool,
+    /// How many times workers yield before they begin.
+    yields: AtomicUsize,
     /// How many workers the first one is to make ready.
     brood: AtomicUsize,
 }
@@ -115,6 +142,7 @@ impl RuntimeState {
         };
         Box::leak(Box::new(RuntimeState {
             servers: (0..servers).map(server).collect(),
+            active: Active::new(servers, true),
             sleepers: Sleepers::new(servers),
             driver: Box::new(Driver::new(has_sources)),
             watch: Nothing,
@@ -125,6 +153,8 @@ impl RuntimeState {
             ran: Mutex::new(0),
             more: Condvar::new(),
             together,
+            only_bound_wait: AtomicBool::new(false),
+            yields: AtomicUsize::new(0),
             brood: AtomicUsize::new(0),
         }))
     }
@@ -154,31 +184,66 @@ impl RuntimeState {
 
     /// Makes a worker ready, from outside.
     pub(crate) fn push(&self) {
-        self.ready(None);
+        self.ready(None, None);
     }
 
-    fn ready(&self, here: Option<&Here>) {
+    /// From here on only workers that are bound to a server wait for others.
+    pub(crate) fn let_bound_wait(&self) {
+        self.only_bound_wait.store(true, SeqCst);
+    }
+
+    /// The same with one that only this server may run.
+    pub(crate) fn push_bound(&self, server: usize) {
+        self.ready(Some(server), None);
+    }
+
+    fn ready(&self, server: Option<usize>, here: Option<&Here>) {
+        let task = task::make(true);
+        task.server.set(server);
         // SAFETY: a right to run that is not used.
-        let worker = unsafe { Runnable::new(task::make(true)) };
-        if matches!(self.scheduler.ready(worker, Why::Woken, here), Wake::Nobody) {
-            return;
-        }
+        let worker = unsafe { Runnable::new(task) };
+        self.wake_from_outside(self.scheduler.ready(worker, Why::Woken, here));
+    }
+
+    /// Makes a worker ready that yields so many times.
+    pub(crate) fn push_yielding(&self, times: usize) {
+        self.yields.store(times, SeqCst);
+        self.push();
+    }
+
+    pub(crate) fn wake_from_outside(&self, wake: Wake) {
         asymmetric::light();
-        if !self.sleepers.nobody_is_needed() {
-            self.sleepers.wake_one(&*self.driver);
+        match wake {
+            Wake::Nobody => {}
+            Wake::Server(server) => self.sleepers.wake(&*self.driver, server),
+            Wake::One if self.sleepers.nobody_is_needed() => {}
+            Wake::One => self.sleepers.wake_one(&*self.driver),
         }
     }
+
+    /// A server looks by itself at some time.
+    pub(crate) fn tell(&self, _server: usize) {}
+
+    /// There are no ranks.
+    pub(crate) fn call_again(&self) {}
 
     /// A worker runs until as many have begun as must be running together.
-    pub(crate) fn run(&self, here: &Here, _worker: Runnable) {
+    pub(crate) fn run(&self, here: &Here, worker: Runnable) {
+        let once_less = |times: usize| times.checked_sub(1);
+        if self.yields.fetch_update(SeqCst, SeqCst, once_less).is_ok() {
+            let wake = self.scheduler.ready(worker, Why::Yielded, Some(here));
+            return self.wake_from_outside(wake);
+        }
         *self.ran.lock().unwrap() += 1;
         self.more.notify_all();
         let brood = self.brood.swap(0, SeqCst);
         for _ in 0..brood {
             pass_time();
-            self.ready(Some(here));
+            self.ready(None, Some(here));
         }
-        self.wait_for(self.together);
+        if worker.server().is_some() || !self.only_bound_wait.load(SeqCst) {
+            self.wait_for(self.together);
+        }
     }
 
     pub(crate) fn count_run(&self) -> usize {

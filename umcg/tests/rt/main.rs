@@ -7,6 +7,7 @@
 #![allow(clippy::useless_vec, reason = "what is tested there is the allocator")]
 
 mod aborts;
+mod adapting;
 mod anywhere;
 mod dumps;
 mod fairness;

@@ -73,6 +73,9 @@ impl RuntimeBuilder {
     }
 
     /// How many servers run workers. The default, 0, is one for each CPU that the process may use.
+    /// Then, unless servers are pinned, their number adapts about once a second while workers run:
+    /// if the process may use fewer CPUs later, by its affinity or a limit of its cgroup, as many
+    /// servers run only the workers that are bound to them. There are never more than at the start.
     pub fn servers(mut self, servers: usize) -> Self {
         self.servers = servers;
         self
@@ -209,6 +212,7 @@ impl RuntimeBuilder {
         let config = RuntimeConfig {
             scheduler: self.scheduler,
             servers,
+            adapts: self.servers == 0 && !self.pin,
             driver: Box::new(Driver::new(self.driver).map_err(Error::from_io)?),
             class,
             name: self.name,

@@ -81,6 +81,13 @@ impl RuntimeHandle {
         self.0.servers.len()
     }
 
+    /// How many of its servers run workers that any server may run. Less than
+    /// [`RuntimeHandle::servers`] if the process may use fewer processors than it could when the
+    /// runtime was built; see [`RuntimeBuilder::servers`](crate::rt::RuntimeBuilder::servers).
+    pub fn active_servers(&self) -> usize {
+        self.0.active.count()
+    }
+
     /// The driver that waits for its I/O.
     pub fn driver(&self) -> DriverKind {
         Driver::of(&self.0).kind()

@@ -100,6 +100,7 @@ impl Post {
 pub(crate) trait Ranked {
     type Runnable;
 
+    /// How many servers, from the first on, run workers that any may run.
     fn servers(&self) -> usize;
 
     /// The server's post. None if the server has not begun.
@@ -149,6 +150,15 @@ pub(crate) fn call(
             }
             return;
         }
+    }
+}
+
+/// Calls again for the most urgent of the workers that any server may run: it may have been the
+/// caller's, whose post counts no longer. A fence comes before.
+pub(crate) fn call_again(ranked: &impl Ranked) {
+    let rank = ranked.most_urgent(None);
+    if rank != NOBODY {
+        call(ranked, None, rank, |server| ranked.preempt(server));
     }
 }
 

@@ -28,6 +28,7 @@
 //!    the joiner. The party that takes the result gives stack and block back to the pool; those of
 //!    a detached worker the step itself gives back.
 
+pub(crate) mod active;
 pub(crate) mod guest;
 pub(crate) mod lack;
 pub(crate) mod poller;

@@ -1,5 +1,6 @@
 //! A runtime: the state that its servers, its workers and its owner share.
 
+use super::active::Active;
 use super::poller::Poller;
 use super::server::{self, Running, ServerState};
 use super::sleepers::Sleepers;
@@ -109,6 +110,7 @@ pub(crate) struct RuntimeState {
     pub(crate) has_slots: bool,
     pub(crate) group: Group,
     pub(crate) servers: Box<[SharedServer]>,
+    pub(crate) active: Active,
     pub(crate) sleepers: Sleepers,
     pub(crate) driver: Box<dyn Poller>,
     pub(crate) watch: Watch,
@@ -147,6 +149,8 @@ pub(crate) type OnDeadlock = Box<dyn Fn(&str) + Send + Sync>;
 pub(crate) struct RuntimeConfig {
     pub(crate) scheduler: Chosen,
     pub(crate) servers: usize,
+    /// Whether the number of active servers follows that of the processors.
+    pub(crate) adapts: bool,
     pub(crate) driver: Box<dyn Poller>,
     pub(crate) class: SizeClass,
     pub(crate) name: String,
@@ -162,6 +166,7 @@ impl RuntimeState {
         let RuntimeConfig {
             mut scheduler,
             servers,
+            adapts,
             driver,
             class,
             name,
@@ -184,6 +189,7 @@ impl RuntimeState {
             scheduler,
             group: Group::make(),
             servers: (0..servers).map(|_| SharedServer::new()).collect(),
+            active: Active::new(servers, adapts),
             sleepers: Sleepers::new(servers),
             driver,
             watch: Watch::new(preemption),
@@ -282,6 +288,17 @@ impl RuntimeState {
         self.spares_wanted.fetch_sub(1, Relaxed);
     }
 
+    /// This server is to look whether it is active. A worker that computes is taken off it, if that
+    /// can be done.
+    pub(crate) fn tell(&self, server: usize) {
+        if let Some(local) = self.servers[server].local() {
+            local.hurry();
+        }
+        if self.watch.preemption.is_some() && !self.active.has(server) {
+            self.preempt(server);
+        }
+    }
+
     pub(crate) fn wants_spares(&self) -> bool {
         self.spares_wanted.load(Relaxed) > 0
     }
@@ -360,7 +377,7 @@ impl RuntimeState {
 
     /// Gives a worker to the scheduler. Called on any other thread.
     #[cold]
-    fn ready_outside(&self, worker: Runnable, why: Why) {
+    pub(super) fn ready_outside(&self, worker: Runnable, why: Why) {
         // Once the scheduler has the worker, the worker may run and end, and the runtime with it.
         let _visit = self.group.visit();
         if self.ranked {
@@ -407,7 +424,8 @@ impl RuntimeState {
     #[inline(always)]
     fn wake(&self, wake: Wake) {
         asymmetric::light();
-        if self.sleepers.asleep() > 0 {
+        // A worker that is bound to a server is run there, also if the server is inactive.
+        if self.sleepers.asleep() > 0 || matches!(wake, Wake::Server(_)) {
             self.wake_sleeper(wake);
         }
     }
@@ -423,11 +441,19 @@ impl RuntimeState {
         }
     }
 
+    /// The calling server has become inactive: where urgent workers preempt others, it may have
+    /// been called for one that any server may run.
+    pub(crate) fn call_again(&self) {
+        if self.ranked {
+            rank::call_again(self);
+        }
+    }
+
     /// Preempts again each worker that was to be preempted and was not: its server may not have
     /// been preemptible just then. True if there is such a worker.
     pub(crate) fn preempt_again(&self) -> bool {
         let overdue = |server: &usize| self.post(*server).is_some_and(Post::is_overdue);
-        (0..self.servers())
+        (0..self.servers.len())
             .filter(overdue)
             .map(|server| self.preempt(server))
             .count()
@@ -439,7 +465,7 @@ impl Ranked for RuntimeState {
     type Runnable = Runnable;
 
     fn servers(&self) -> usize {
-        self.servers.len()
+        self.active.count()
     }
 
     fn post(&self, server: usize) -> Option<&Post> {
@@ -451,7 +477,10 @@ impl Ranked for RuntimeState {
     }
 
     fn next(&self, here: &Here) -> Option<Runnable> {
-        self.scheduler.next(here)
+        match self.servers[here.index()].local() {
+            Some(local) if local.is_inactive() => self.scheduler.next_bound(here),
+            _ => self.scheduler.next(here),
+        }
     }
 
     fn most_urgent(&self, only: Option<usize>) -> u64 {

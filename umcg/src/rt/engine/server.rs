@@ -77,6 +77,10 @@ pub struct ServerState {
     pub(crate) ended: AtomicU64,
     /// How many times the server has checked timers and files. Read by `watch`.
     looks: AtomicU64,
+    /// It leaves to other servers what these may run, and has no turn without its own loop.
+    is_inactive: Cell<bool>,
+    /// Turns until an inactive server checks timers and files.
+    inactive_turns: Cell<u32>,
     /// How often it looks for work before it sleeps. Adapts to how often that has found work.
     pub(crate) patience: Cell<u32>,
     /// The worker that it runs, where urgent workers preempt less urgent ones.
@@ -105,6 +109,8 @@ impl ServerState {
             spawned: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             looks: AtomicU64::new(0),
+            is_inactive: Cell::new(false),
+            inactive_turns: Cell::new(0),
             patience: Cell::new(0),
             post: Post::new(),
             stopped: AtomicBool::new(false),
@@ -267,7 +273,52 @@ impl ServerState {
 
     /// Whether this server has a worker to run. Called by this server only.
     pub(crate) fn has_work(&self) -> bool {
-        self.slot.hint() > 0 || self.shared().scheduler.has_work(&self.here)
+        let scheduler = &self.shared().scheduler;
+        self.slot.hint() > 0
+            || if self.is_inactive() {
+                scheduler.has_bound(&self.here)
+            } else {
+                scheduler.has_work(&self.here)
+            }
+    }
+
+    /// Whether this server leaves to others what these may run. Called by this server only, as what
+    /// follows.
+    pub(crate) fn is_inactive(&self) -> bool {
+        self.is_inactive.get()
+    }
+
+    pub(crate) fn set_inactive(&self, is_inactive: bool) {
+        self.is_inactive.set(is_inactive);
+        self.inactive_turns.set(0);
+        self.hurry();
+    }
+
+    /// Begins a turn of an inactive server. Whether it is to check timers and files. The worker
+    /// that it runs now comes back to the loop.
+    pub(crate) fn begin_inactive_turn(&self) -> bool {
+        self.hurry();
+        let turns = self.inactive_turns.get();
+        self.inactive_turns
+            .set(turns.checked_sub(1).unwrap_or(INTERVAL));
+        turns == 0
+    }
+
+    /// Leaves the worker that was to run next here to other servers.
+    pub(crate) fn give_slot_away(&self) {
+        if let Some((worker, why)) = self.take_slot() {
+            self.shared().ready_outside(worker, why);
+        }
+    }
+
+    /// The worker to run next on an inactive server.
+    pub(crate) fn pick_bound(&self) -> Option<Runnable> {
+        let shared = self.shared();
+        if shared.ranked {
+            self.pick_ranked()
+        } else {
+            shared.scheduler.next_bound(&self.here)
+        }
     }
 
     /// Takes away the worker that was to run next here. Called by other threads when this server is

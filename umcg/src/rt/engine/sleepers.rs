@@ -12,6 +12,8 @@ pub(crate) const AWAKE: u32 = 0;
 pub(crate) const ON_FUTEX: u32 = 1;
 /// About to sleep, or asleep, in the driver.
 pub(crate) const IN_DRIVER: u32 = 2;
+/// About to sleep, or asleep on the word, and inactive: only what is for this server wakes it.
+pub(crate) const RESTING: u32 = 3;
 
 /// A word on a cache line of its own.
 #[repr(align(128))]
@@ -21,6 +23,7 @@ struct SleepWord(AtomicU32);
 pub(crate) struct Sleepers {
     /// How each server sleeps.
     words: Box<[SleepWord]>,
+    /// How many sleep, and would run whatever is ready: all but those that rest.
     asleep: AtomicUsize,
     pub(crate) searching: AtomicU32,
     /// A server sleeps in the driver, or is about to.
@@ -61,17 +64,19 @@ impl Sleepers {
     /// This server is about to sleep, in a way other than [`AWAKE`].
     pub(crate) fn fall_asleep(&self, index: usize, how: u32) {
         self.word(index).store(how, Relaxed);
-        self.asleep.fetch_add(1, Relaxed);
+        if how != RESTING {
+            self.asleep.fetch_add(1, Relaxed);
+        }
     }
 
     /// This server is awake. Another thread may have written that already.
     pub(crate) fn wake_up(&self, index: usize) {
-        if self.word(index).swap(AWAKE, Relaxed) != AWAKE {
+        if matches!(self.word(index).swap(AWAKE, Relaxed), ON_FUTEX | IN_DRIVER) {
             self.asleep.fetch_sub(1, Relaxed);
         }
     }
 
-    /// True if no server sleeps, or one is looking for work already.
+    /// True if no active server sleeps, or one is looking for work already.
     #[inline(always)]
     pub(crate) fn nobody_is_needed(&self) -> bool {
         self.asleep.load(Relaxed) == 0 || (self.searching.load(Relaxed) != 0 && self.is_searched())
@@ -94,12 +99,12 @@ impl Sleepers {
         last
     }
 
-    /// How many servers sleep.
+    /// How many active servers sleep.
     pub(crate) fn asleep(&self) -> usize {
         self.asleep.load(Relaxed)
     }
 
-    /// Wakes one server. Prefers one that sleeps on a futex.
+    /// Wakes one active server. Prefers one that sleeps on a futex.
     #[cold]
     pub(crate) fn wake_one(&self, driver: &dyn Poller) {
         let wake = |fits: fn(u32) -> bool| {
@@ -108,13 +113,15 @@ impl Sleepers {
         };
         // The second try takes any sleeper: one may have moved from the driver to its word
         // meanwhile.
-        let _ = wake(|how| how == ON_FUTEX) || wake(|how| how != AWAKE);
+        let _ = wake(|how| how == ON_FUTEX) || wake(|how| matches!(how, ON_FUTEX | IN_DRIVER));
     }
 
     /// Wakes this server, if it sleeps.
     #[cold]
     pub(crate) fn wake(&self, driver: &dyn Poller, index: usize) {
-        self.rouse(driver, index);
+        if self.is_asleep(index) {
+            self.rouse(driver, index);
+        }
     }
 
     /// Makes one of the sleeping servers sleep in the driver.
@@ -137,7 +144,9 @@ impl Sleepers {
             return false;
         }
         // Subtract before waking it: it may be about to sleep again at once.
-        self.asleep.fetch_sub(1, Relaxed);
+        if how != RESTING {
+            self.asleep.fetch_sub(1, Relaxed);
+        }
         self.wakes.fetch_add(1, Relaxed);
         if how == IN_DRIVER {
             driver.wake();

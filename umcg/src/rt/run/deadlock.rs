@@ -21,14 +21,14 @@ pub(super) fn look(shared: &RuntimeState, local: &ServerState) -> bool {
             .map(raw::Server::turns)
             .sum()
     };
-    let all_asleep = || shared.sleepers.asleep() == shared.servers.len();
+    let all_asleep = || shared.sleepers.are_all_asleep();
     // If all servers sleep before and after, and no worker has begun to run between, then
     // everything read below held at one moment. A worker that is made from outside is noticed
     // first: when no thread visits the group any more, a server has been woken for that worker.
     let (before, live) = (turns(), shared.live());
     let slept = all_asleep();
     // ORDERING(all-asleep.1): SeqCst, pairs with outside-wake.2 and `heavy`, which come after the
-    // count: a server that is counted asleep has published what blocks before. So blocked workers
+    // word: a server that is seen asleep has published what blocks before. So blocked workers
     // are read last.
     fence(SeqCst);
     let is_visited = shared.group.is_visited();

@@ -137,13 +137,18 @@ fn describe_runtime(text: &mut String, shared: &RuntimeState, asleep: usize) {
         .iter()
         .map(|server| server.timers.len())
         .sum();
+    let inactive = match shared.servers.len() - shared.active.count() {
+        0 => String::new(),
+        inactive => format!(", {inactive} inactive"),
+    };
     let _ = writeln!(
         text,
-        "runtime `{}`: {} workers, {} servers ({} asleep), {} deadlines, I/O by {:?}",
+        "runtime `{}`: {} workers, {} servers ({} asleep{}), {} deadlines, I/O by {:?}",
         shared.name,
         shared.live(),
         shared.servers.len(),
         asleep,
+        inactive,
         deadlines,
         Driver::of(shared).kind(),
     );

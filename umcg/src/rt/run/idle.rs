@@ -33,11 +33,11 @@
 //!   The server stays here as long as it naps. Before it runs a worker, it tells the scheduler that
 //!   the naps are over, and then looks whether another server has to be woken.
 
-use super::{deadlock, turns};
+use super::{deadlock, inactive, turns};
 use crate::rt::base::clock;
-use crate::rt::base::sync::{AtomicU32, Ordering::*, full_fence};
+use crate::rt::base::sync::{Ordering::*, full_fence};
 use crate::rt::engine::server::ServerState;
-use crate::rt::engine::sleepers::{IN_DRIVER, ON_FUTEX};
+use crate::rt::engine::sleepers::{IN_DRIVER, ON_FUTEX, RESTING};
 use crate::rt::wait::expire::expire;
 use rustix::thread::futex::{self, Flags};
 use std::hint::spin_loop;
@@ -58,22 +58,33 @@ const AT_ONCE: u64 = 100_000;
 
 /// Called by a server that has no worker to run. Returns when it may have one.
 pub(crate) fn idle(local: &ServerState, server: raw::Server) {
+    let shared = local.shared();
+    if shared.closing.load(Relaxed) && shared.live() == 0 {
+        return shared.end();
+    }
+    local.note_look();
+    if inactive::look(local) {
+        return sleep_unless_needed(local, None);
+    }
     if search(local, server) {
         return;
     }
-    let shared = local.shared();
     loop {
         let nap = shared.scheduler.nap(local.here());
         sleep_unless_needed(local, nap);
         let next = turns::next(local, server);
         if nap.is_some() {
-            if next.is_none() && !shared.attention() {
+            if next.is_none() && !shared.attention() && !inactive::look(local) {
                 continue;
             }
             shared.scheduler.end_naps(local.here());
         }
-        if let Some(worker) = next {
+        if local.is_inactive() {
+            inactive::hand_over(local);
+        } else if next.is_some() {
             hand_on(local);
+        }
+        if let Some(worker) = next {
             local.run(server, worker);
         }
         return;
@@ -84,8 +95,13 @@ pub(crate) fn idle(local: &ServerState, server: raw::Server) {
 fn sleep_unless_needed(local: &ServerState, nap: Option<Duration>) {
     let shared = local.shared();
     let index = local.here().index();
-    let in_driver = !shared.sleepers.in_driver.swap(true, Relaxed);
-    let how = if in_driver { IN_DRIVER } else { ON_FUTEX };
+    let is_inactive = local.is_inactive();
+    let in_driver = !is_inactive && !shared.sleepers.in_driver.swap(true, Relaxed);
+    let how = match in_driver {
+        true => IN_DRIVER,
+        false if is_inactive => RESTING,
+        false => ON_FUTEX,
+    };
     shared.sleepers.fall_asleep(index, how);
     if nap.is_some() {
         // It looks again soon, so nothing is lost that this look misses.
@@ -97,7 +113,7 @@ fn sleep_unless_needed(local: &ServerState, nap: Option<Duration>) {
         asymmetric::heavy();
     }
     if !has_work(local) {
-        sleep(local, shared.sleepers.word(index), in_driver, nap);
+        sleep(local, how, nap);
     }
     if in_driver {
         shared.sleepers.in_driver.store(false, Relaxed);
@@ -110,8 +126,9 @@ fn sleep_unless_needed(local: &ServerState, nap: Option<Duration>) {
 
 /// Sleeps where the server's word says: in the driver or on the word itself. Returns at the latest
 /// when a deadline is due, or after the nap.
-fn sleep(local: &ServerState, word: &AtomicU32, in_driver: bool, nap: Option<Duration>) {
+fn sleep(local: &ServerState, how: u32, nap: Option<Duration>) {
     let shared = local.shared();
+    let word = shared.sleepers.word(local.here().index());
     let mut until = local.timers().next();
     if let Some(nap) = nap {
         until = until.min(clock::after(nap));
@@ -119,6 +136,7 @@ fn sleep(local: &ServerState, word: &AtomicU32, in_driver: bool, nap: Option<Dur
     if deadlock::look(shared, local) {
         until = until.min(clock::now() + SOON);
     }
+    let in_driver = how == IN_DRIVER;
     // Another thread may be polling: the watch, or a server that is just checking.
     let polled = in_driver
         && shared
@@ -142,7 +160,7 @@ fn sleep(local: &ServerState, word: &AtomicU32, in_driver: bool, nap: Option<Dur
     let _ = futex::wait_bitset(
         word,
         Flags::PRIVATE,
-        ON_FUTEX,
+        if in_driver { ON_FUTEX } else { how },
         until.as_ref(),
         NonZeroU32::MAX,
     );
@@ -162,17 +180,13 @@ fn has_work(local: &ServerState) -> bool {
     let shared = local.shared();
     // Checks for the end, too: if the two last workers end at once, each may miss the other's end.
     let is_empty = shared.closing.load(Relaxed) && shared.live() == 0;
-    shared.attention() || local.has_work() || shared.group.has_events() || is_empty
+    let is_told = inactive::is_told(local);
+    shared.attention() || local.has_work() || shared.group.has_events() || is_empty || is_told
 }
 
 /// Searches for a bounded time. True if there is something to do.
 fn search(local: &ServerState, server: raw::Server) -> bool {
     let shared = local.shared();
-    if shared.closing.load(Relaxed) && shared.live() == 0 {
-        shared.end();
-        return true;
-    }
-    local.note_look();
     let looks = match local.patience.get() {
         0 if local.looks() % AGAIN == 0 => 1,
         looks => looks,
@@ -199,6 +213,9 @@ fn search(local: &ServerState, server: raw::Server) -> bool {
         (0..PAUSES).for_each(|_| spin_loop());
     }
     let last = shared.sleepers.end_search();
+    if local.is_inactive() {
+        inactive::hand_over(local);
+    }
     let Some(worker) = found else {
         local.patience.set(looks / 2);
         return shared.is_over();

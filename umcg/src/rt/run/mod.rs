@@ -1,9 +1,11 @@
 //! Running a runtime: the loop of its servers, their sleep, its watch, and the reports of both.
 
+mod adapt;
 pub(crate) mod deadlock;
 pub(crate) mod dump;
 mod fault;
 pub(crate) mod idle;
+pub(crate) mod inactive;
 pub(crate) mod kernel_call;
 pub(crate) mod quit;
 pub(crate) mod registry;

@@ -1,6 +1,6 @@
 //! A server's turns: it asks for a worker, runs it, and checks deadlines and files in between.
 
-use super::idle;
+use super::{idle, inactive};
 use crate::rt::engine::runtime::RuntimeState;
 use crate::rt::engine::server::{INTERVAL, ServerState};
 use crate::rt::task::runnable::Runnable;
@@ -45,19 +45,27 @@ pub(crate) fn next(local: &ServerState, server: raw::Server) -> Option<Runnable>
     }
     let countdown = local.countdown.load(Relaxed);
     if countdown == 0 {
-        look_around(local);
-    } else {
-        local.countdown.store(countdown - 1, Relaxed);
+        return look_around(local);
     }
+    local.countdown.store(countdown - 1, Relaxed);
     local.pick()
 }
 
-/// The work that is done at intervals, however busy the server is.
+/// The work that is done at intervals, however busy the server is; and then the worker to run next.
+/// An inactive server comes here each time.
 #[cold]
-fn look_around(local: &ServerState) {
+fn look_around(local: &ServerState) -> Option<Runnable> {
     local.countdown.store(INTERVAL, Relaxed);
-    look_at_time_and_files(local);
-    local.shared().scheduler.look_around(local.here());
+    let is_inactive = inactive::look(local);
+    if !is_inactive || local.begin_inactive_turn() {
+        look_at_time_and_files(local);
+        local.shared().scheduler.look_around(local.here());
+    }
+    if is_inactive {
+        inactive::next(local)
+    } else {
+        local.pick()
+    }
 }
 
 /// Checks deadlines and files. A busy server does this at intervals.

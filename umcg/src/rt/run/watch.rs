@@ -9,11 +9,13 @@
 //! that could not be done. It does so at once where a worker has woken a more urgent one that is to
 //! run in its own place. It preempts workers that keep their servers by page faults (`fault`). And
 //! it reports a worker that keeps its server for long, and a lack of helper threads (`stall`).
+//! While servers are awake it also adapts the number of the active ones (`adapt`).
 //!
 //! While all servers sleep the watch sleeps too, after a few checks. The first server that stops
 //! sleeping wakes it, as the worker that runs there may never leave. On each side `light` or
 //! `heavy` stands between publishing its own state and reading the other's.
 
+use super::adapt::Adapter;
 use super::fault::PageFault;
 use super::stall::Stay;
 use super::trim::Trimmer;
@@ -21,7 +23,6 @@ use crate::io::driver::place;
 use crate::rt::base::clock;
 use crate::rt::engine::runtime::{RuntimeState, ready};
 use crate::rt::engine::turns;
-use crate::rt::engine::watch::Watch;
 use crate::rt::scheduler::Why;
 use crate::rt::wait::expire::expire;
 
@@ -47,10 +48,12 @@ pub(crate) fn main(shared: &RuntimeState, ready: impl FnOnce()) {
     let mut sampled = (0..seen.len()).cycle();
     let mut quiet = 0;
     let mut trimmer = Trimmer::new();
+    let mut adapter = Adapter::new(shared);
     let mut lack = shared.watch.lack();
     while !shared.watch.is_over() {
         shared.watch.begin();
         lack.look(&shared.name, &shared.stalls);
+        adapter.look(shared);
         quiet = if shared.sleepers.are_all_asleep() {
             quiet + 1
         } else {
@@ -70,16 +73,12 @@ pub(crate) fn main(shared: &RuntimeState, ready: impl FnOnce()) {
                 look(shared, index, seen) | stuck
             });
         if let Some(index) = sampled.next().filter(|_| has_guests) {
-            seen[index].fault.sample(shared, index);
-            turns::sample();
+            look_for_guests(shared, index, &mut seen[index]);
         }
-        let tick = if shared.preempt_again() {
-            SHORTEST_TICK
-        } else if stuck || seen.iter().any(|seen| seen.fault.is_recent()) {
-            SHORT_TICK
-        } else {
-            tick(&shared.watch)
-        };
+        let tick = tick(
+            shared,
+            stuck || seen.iter().any(|seen| seen.fault.is_recent()),
+        );
         trimmer.go_on();
         let all_busy = shared.sleepers.asleep() == 0;
         if all_busy && shared.driver.has_sources() && (stuck || shared.ranked) {
@@ -97,10 +96,16 @@ pub(crate) fn main(shared: &RuntimeState, ready: impl FnOnce()) {
     lack.look(&shared.name, &shared.stalls);
 }
 
-/// Time between two checks, while no server is stuck.
-fn tick(watch: &Watch) -> u64 {
-    TICK.min(watch.preemption.unwrap_or(TICK))
-        .max(SHORTEST_TICK)
+/// Time until the next check; a short one if a server is to be watched closely.
+fn tick(shared: &RuntimeState, closely: bool) -> u64 {
+    if shared.preempt_again() {
+        SHORTEST_TICK
+    } else if closely {
+        SHORT_TICK
+    } else {
+        TICK.min(shared.watch.preemption.unwrap_or(TICK))
+            .max(SHORTEST_TICK)
+    }
 }
 
 /// The findings of the last check of a server.
@@ -129,6 +134,14 @@ fn look(shared: &RuntimeState, index: usize, seen: &mut ServerSnapshot) -> bool 
         ready(worker, Why::Woken);
     }
     true
+}
+
+/// The checks for guests: of this server, and of their processor time.
+fn look_for_guests(shared: &RuntimeState, index: usize, seen: &mut ServerSnapshot) {
+    if !shared.sleepers.is_asleep(index) {
+        seen.fault.sample(shared, index);
+    }
+    turns::sample();
 }
 
 /// Waits for files, as all servers are busy. False if a server polls after all.

@@ -58,14 +58,31 @@ impl Other {
     }
 
     fn ready(&self, worker: Runnable, why: Why, here: Option<&Here>) -> Wake {
-        match self.call("ready", |scheduler| scheduler.ready(worker, why, here)) {
+        self.checked(self.call("ready", |scheduler| scheduler.ready(worker, why, here)))
+    }
+
+    fn give_away(&self, here: &Here) -> Wake {
+        self.checked(self.call("give_away", |scheduler| scheduler.give_away(here)))
+    }
+
+    /// G4.
+    fn checked(&self, wake: Wake) -> Wake {
+        match wake {
             Wake::Server(index) if index >= self.runtime.servers => Wake::One,
             wake => wake,
         }
     }
 
     fn next(&self, here: &Here) -> Option<Runnable> {
-        let worker = self.call("next", |scheduler| scheduler.next(here))?;
+        self.ours(self.call("next", |scheduler| scheduler.next(here))?)
+    }
+
+    fn next_bound(&self, here: &Here) -> Option<Runnable> {
+        self.ours(self.call("next_bound", |scheduler| scheduler.next_bound(here))?)
+    }
+
+    /// G3.
+    fn ours(&self, worker: Runnable) -> Option<Runnable> {
         if worker.task().runtime.load(Relaxed) != self.runtime.number {
             end_for_stranger(&self.runtime.name);
         }
@@ -145,6 +162,27 @@ impl Chosen {
         match self {
             Chosen::Default(scheduler) => scheduler.has_work(here),
             Chosen::Other(other) => other.call("has_work", |scheduler| scheduler.has_work(here)),
+        }
+    }
+
+    pub(crate) fn next_bound(&self, here: &Here) -> Option<Runnable> {
+        match self {
+            Chosen::Default(scheduler) => scheduler.next_bound(here),
+            Chosen::Other(other) => other.next_bound(here),
+        }
+    }
+
+    pub(crate) fn has_bound(&self, here: &Here) -> bool {
+        match self {
+            Chosen::Default(scheduler) => scheduler.has_bound(here),
+            Chosen::Other(other) => other.call("has_bound", |scheduler| scheduler.has_bound(here)),
+        }
+    }
+
+    pub(crate) fn give_away(&self, here: &Here) -> Wake {
+        match self {
+            Chosen::Default(scheduler) => scheduler.give_away(here),
+            Chosen::Other(other) => other.give_away(here),
         }
     }
 

@@ -98,6 +98,26 @@ pub trait Scheduler: Send + Sync + 'static {
     /// which [`Scheduler::ready`] has relied on that.
     fn end_naps(&self, _here: &Here) {}
 
+    /// Like [`Scheduler::next`], for a server that is *inactive*, as the process may use fewer
+    /// processors than there are servers: only workers that no other server would run. A scheduler
+    /// that leaves this and [`Scheduler::has_bound`] as they are has such a server run all workers
+    /// that it finds; it is woken by [`Wake::Server`] only.
+    fn next_bound(&self, here: &Here) -> Option<Runnable> {
+        self.next(here)
+    }
+
+    /// Like [`Scheduler::has_work`], for the workers of [`Scheduler::next_bound`].
+    fn has_bound(&self, here: &Here) -> bool {
+        self.has_work(here)
+    }
+
+    /// Called by an inactive server before [`Scheduler::next_bound`]: moves the workers that this
+    /// server would find first, and others may run, to where any server finds them. Returns which
+    /// server to wake for those.
+    fn give_away(&self, _here: &Here) -> Wake {
+        Wake::Nobody
+    }
+
     /// Whether the last worker that was made or woken on a server runs there next, before all
     /// others, without asking the scheduler. The data that it shares with the worker that woke it
     /// is then still in the cache. The runtime bounds how often in a row that happens. It gives the

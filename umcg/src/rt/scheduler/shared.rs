@@ -100,6 +100,11 @@ impl SharedQueue {
     pub(crate) fn take(&self, count: usize) -> Queue {
         self.with(|queue| queue.split_front(count))
     }
+
+    /// Adds workers at the end.
+    pub(crate) fn put(&self, mut workers: Queue) {
+        self.with(|queue| queue.append(&mut workers));
+    }
 }
 
 /// Workers that are for one server only.
@@ -220,6 +225,14 @@ impl<Q: RunQueue> Ordered<Q> {
         !self.all.is_empty() || !self.bound.of(here.index()).is_empty()
     }
 
+    pub(crate) fn next_bound(&self, here: &Here) -> Option<Runnable> {
+        self.bound.of(here.index()).pop()
+    }
+
+    pub(crate) fn has_bound(&self, here: &Here) -> bool {
+        !self.bound.of(here.index()).is_empty()
+    }
+
     pub(crate) fn most_urgent(&self, server: Option<usize>) -> u64 {
         server
             .map_or(&self.all, |server| self.bound.of(server))
@@ -254,6 +267,17 @@ macro_rules! ordered {
 
             fn has_work(&self, here: &$crate::rt::base::here::Here) -> bool {
                 self.0.has_work(here)
+            }
+
+            fn next_bound(
+                &self,
+                here: &$crate::rt::base::here::Here,
+            ) -> Option<$crate::rt::task::runnable::Runnable> {
+                self.0.next_bound(here)
+            }
+
+            fn has_bound(&self, here: &$crate::rt::base::here::Here) -> bool {
+                self.0.has_bound(here)
             }
 
             $(

@@ -93,6 +93,12 @@ impl LocalQueues {
         self.fresh.pop_front()
     }
 
+    fn take_all(&mut self) -> Queue {
+        let mut all = std::mem::take(&mut self.woken);
+        all.append(&mut self.fresh);
+        all
+    }
+
     /// Half of the workers: the oldest fresh ones, or else woken ones.
     fn loot(&mut self) -> Queue {
         let half = self.load().div_ceil(2).min(LOOT);
@@ -302,6 +308,23 @@ impl Scheduler for WorkStealing {
             || (0..self.own().servers())
                 .filter(counts)
                 .any(|index| self.own().hint(index) > 0)
+    }
+
+    fn next_bound(&self, here: &Here) -> Option<Runnable> {
+        self.bound.of(here.index()).pop()
+    }
+
+    fn has_bound(&self, here: &Here) -> bool {
+        !self.bound.of(here.index()).is_empty() || self.own().hint(here.index()) > 0
+    }
+
+    fn give_away(&self, here: &Here) -> Wake {
+        if self.own().hint(here.index()) == 0 {
+            return Wake::Nobody;
+        }
+        self.outside
+            .put(self.own().own(here, LocalQueues::take_all));
+        Wake::One
     }
 
     fn nap(&self, here: &Here) -> Option<Duration> {

@@ -1,5 +1,8 @@
 //! The engine: a worker that is ready is run at once.
 
+#[cfg(shuttle)]
+#[path = "../../../src/rt/engine/active.rs"]
+pub(crate) mod active;
 pub(crate) mod guest;
 #[cfg(shuttle)]
 #[path = "../../../src/rt/engine/poller.rs"]

@@ -28,6 +28,8 @@ pub(crate) struct Task {
     /// Its own: it unwinds then, rather than to note it.
     pub(crate) unwinds: Plain<bool>,
     is_worker: bool,
+    /// The one server that may run it.
+    pub(crate) server: Cell<Option<usize>>,
     /// Its own: a worker that no server runs, as it is at home.
     is_at_home: Plain<bool>,
     /// How often its context was saved. A server that runs it reads that, which is a race with the
@@ -58,6 +60,7 @@ pub(crate) fn make(is_worker: bool) -> &'static Task {
         noticed: Plain::new(false),
         unwinds: Plain::new(false),
         is_worker,
+        server: Cell::new(None),
         is_at_home: Plain::new(false),
         context: Cell::new(0),
         runs: Plain::new(true),

@@ -16,9 +16,8 @@ impl Runnable {
         self.0
     }
 
-    /// No worker is bound to a server.
     pub(crate) fn server(&self) -> Option<usize> {
-        None
+        self.0.server.get()
     }
 }
 

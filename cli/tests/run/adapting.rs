@@ -1,0 +1,126 @@
+//! Programs under `umcg run` that are confined to fewer processors while they run, from outside.
+
+use crate::seeing::{UMCG, command_of, dump, programs};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Far longer than it takes on any machine that is only slow.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A set of processors, as the kernel has it.
+type Processors = [u64; 16];
+
+/// The processors that this thread may use.
+fn allowed() -> Processors {
+    let mut set = Processors::default();
+    let place = (&raw mut set).cast();
+    // SAFETY: room for a set of that size.
+    let result = unsafe { libc::sched_getaffinity(0, size_of_val(&set), place) };
+    assert_eq!(result, 0);
+    set
+}
+
+/// The first of them.
+fn first_of(all: &Processors) -> Processors {
+    let mut first = Processors::default();
+    let index = all.iter().position(|word| *word != 0).unwrap();
+    first[index] = all[index] & all[index].wrapping_neg();
+    first
+}
+
+/// All threads of the process may use these processors only, as by `taskset -ap`.
+fn confine(process: u32, to: &Processors) {
+    let mut done = BTreeSet::new();
+    loop {
+        let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap();
+        let number = |task: fs::DirEntry| task.file_name().to_str()?.parse::<i32>().ok();
+        let tasks: BTreeSet<i32> = tasks
+            .filter_map(|task| task.ok().and_then(number))
+            .collect();
+        let new: Vec<i32> = tasks.difference(&done).copied().collect();
+        if new.is_empty() {
+            return;
+        }
+        for task in new {
+            // SAFETY: a set of that size. A thread that has ended needs none.
+            unsafe { libc::sched_setaffinity(task, size_of_val(to), (&raw const *to).cast()) };
+            done.insert(task);
+        }
+    }
+}
+
+/// Waits until the first line of a dump ends so.
+fn wait_for_line(process: u32, end: &str) {
+    let start = Instant::now();
+    loop {
+        let list = dump(process);
+        let line = list.lines().next().unwrap_or_default();
+        if line.ends_with(end) {
+            return;
+        }
+        assert!(start.elapsed() < PATIENCE, "never {end:?}, but {line:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Ended when it is dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+#[ignore = "ci/run.sh runs it, with the release build"]
+fn servers_follow_the_processors() {
+    let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
+    if cpus == 1 {
+        return println!("SKIPPED: servers that follow the processors: there is one");
+    }
+    let Some(programs) = programs() else { return };
+    let all = allowed();
+    for options in [
+        &[][..],
+        &["--scheduler", "fifo"],
+        &["--scheduler", "priority"],
+    ] {
+        let mut running = Running(
+            Command::new(UMCG)
+                .arg("run")
+                .args(options)
+                .arg("--")
+                .arg(command_of(&programs, "crowd"))
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap(),
+        );
+        let process = running.0.id();
+        let mut output = BufReader::new(running.0.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        let full = format!(": 13 threads, {cpus} servers");
+        wait_for_line(process, &full);
+        for _ in 0..2 {
+            confine(process, &first_of(&all));
+            wait_for_line(process, &format!("{full}, 1 active"));
+            confine(process, &all);
+            wait_for_line(process, &full);
+        }
+        confine(process, &first_of(&all));
+        wait_for_line(process, &format!("{full}, 1 active"));
+        let mut input = running.0.stdin.take().unwrap();
+        input.write_all(b"x").unwrap();
+        let mut rest = String::new();
+        output.read_to_string(&mut rest).unwrap();
+        let status = running.0.wait().unwrap();
+        assert_eq!((rest.as_str(), status.code()), ("ended\n", Some(0)));
+    }
+}

@@ -1,0 +1,40 @@
+//! How many of a runtime's servers are active: those that run whatever is ready. The protocol is
+//! described in `inactive`.
+
+use crate::rt::base::sync::{AtomicUsize, Ordering::*};
+
+/// Which servers are active: those with the lowest indexes, so many of them.
+pub(crate) struct Active {
+    count: AtomicUsize,
+    adapts: bool,
+}
+
+impl Active {
+    /// All servers are active. Their number `adapts` to the processors that the process may use, or
+    /// stays as it is.
+    pub(crate) fn new(servers: usize, adapts: bool) -> Active {
+        Active {
+            count: AtomicUsize::new(servers),
+            adapts,
+        }
+    }
+
+    /// How many there are; one at least.
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(Relaxed)
+    }
+
+    /// Whether this server is one of them.
+    pub(crate) fn has(&self, index: usize) -> bool {
+        index < self.count()
+    }
+
+    pub(crate) fn adapts(&self) -> bool {
+        self.adapts
+    }
+
+    /// Called by the watch only.
+    pub(crate) fn set(&self, count: usize) {
+        self.count.store(count, Relaxed);
+    }
+}
