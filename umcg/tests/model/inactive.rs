@@ -112,7 +112,8 @@ fn a_worker_that_yields_is_run_elsewhere() {
         let shared = RuntimeState::with_scheduler(scheduler, 2, 0, false);
         let running = serve(shared);
         let watch = watch(shared, counts);
-        shared.push_yielding(3);
+        shared.let_yield(3);
+        shared.push();
         shared.wait_for(1);
         watch.join().unwrap();
         end(shared, running);
@@ -120,6 +121,23 @@ fn a_worker_that_yields_is_run_elsewhere() {
     check(|| elsewhere(WorkStealing::new(), &[1]));
     check(|| elsewhere(WorkStealing::new(), &[1, 2, 1]));
     check(|| elsewhere(Count::default(), &[1]));
+}
+
+/// A bound worker hands over to another one, which yields there.
+#[test]
+fn a_worker_that_is_handed_over_to_is_run_elsewhere() {
+    fn elsewhere(has_sources: bool) {
+        let shared = RuntimeState::with_scheduler(WorkStealing::new(), 2, 0, has_sources);
+        let running = serve(shared);
+        let watch = watch(shared, &[1]);
+        shared.let_yield(1);
+        shared.push_bound(1);
+        shared.wait_for(2);
+        watch.join().unwrap();
+        end(shared, running);
+    }
+    check(|| elsewhere(false));
+    check(|| elsewhere(true));
 }
 
 /// A deadline of an inactive server's is kept.
@@ -152,6 +170,6 @@ fn patrols_end_with_a_look() {
         watch.join().unwrap();
         end(shared, running);
     }
-    check(|| found(3, &[2]));
-    check(|| found(4, &[3, 2]));
+    check(|| found(3, &[2, 3, 2]));
+    check(|| found(4, &[3, 2, 4, 2]));
 }

@@ -198,17 +198,13 @@ impl RuntimeState {
     }
 
     fn ready(&self, server: Option<usize>, here: Option<&Here>) {
-        let task = task::make(true);
-        task.server.set(server);
-        // SAFETY: a right to run that is not used.
-        let worker = unsafe { Runnable::new(task) };
+        let worker = new_worker(server);
         self.wake_from_outside(self.scheduler.ready(worker, Why::Woken, here));
     }
 
-    /// Makes a worker ready that yields so many times.
-    pub(crate) fn push_yielding(&self, times: usize) {
+    /// Workers that begin yield so many times, all in all.
+    pub(crate) fn let_yield(&self, times: usize) {
         self.yields.store(times, SeqCst);
-        self.push();
     }
 
     pub(crate) fn wake_from_outside(&self, wake: Wake) {
@@ -229,10 +225,19 @@ impl RuntimeState {
 
     /// A worker runs until as many have begun as must be running together.
     pub(crate) fn run(&self, here: &Here, worker: Runnable) {
+        let is_bound = worker.server().is_some();
         let once_less = |times: usize| times.checked_sub(1);
         if self.yields.fetch_update(SeqCst, SeqCst, once_less).is_ok() {
-            let wake = self.scheduler.ready(worker, Why::Yielded, Some(here));
-            return self.wake_from_outside(wake);
+            // A bound one has handed over to another one, which yields.
+            let (bound, yielding) = match is_bound {
+                true => (Some(worker), new_worker(None)),
+                false => (None, worker),
+            };
+            let wake = self.scheduler.ready(yielding, Why::Yielded, Some(here));
+            self.wake_from_outside(wake);
+            if bound.is_none() {
+                return;
+            }
         }
         *self.ran.lock().unwrap() += 1;
         self.more.notify_all();
@@ -241,7 +246,7 @@ impl RuntimeState {
             pass_time();
             self.ready(None, Some(here));
         }
-        if worker.server().is_some() || !self.only_bound_wait.load(SeqCst) {
+        if is_bound || !self.only_bound_wait.load(SeqCst) {
             self.wait_for(self.together);
         }
     }
@@ -256,6 +261,13 @@ impl RuntimeState {
             ran = self.more.wait(ran).unwrap();
         }
     }
+}
+
+fn new_worker(server: Option<usize>) -> Runnable {
+    let task = task::make(true);
+    task.server.set(server);
+    // SAFETY: a right to run that is not used.
+    unsafe { Runnable::new(task) }
 }
 
 /// Now and then, as long as a patrol in vain takes.
