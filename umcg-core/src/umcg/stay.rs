@@ -40,6 +40,8 @@ pub enum NativeReason {
     Scheduling = 1,
     /// A timer or a counter follows its kernel thread.
     Counting = 2,
+    /// It has other credentials, filters, namespaces or the like than servers.
+    State = 4,
 }
 
 /// Notes whether there is this reason. True if there was none before. Called by any party.

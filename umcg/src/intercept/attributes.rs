@@ -10,12 +10,13 @@
 //! file) are not seen.
 
 use super::guest::{self, Guest};
-use super::{freed, homes, memory, native, servers};
+use super::{class, cpu_time, freed, homes, memory, native, servers, signal};
 use std::sync::atomic::Ordering::Relaxed;
 use umcg_core::raw::{self, SentBy};
 use umcg_core::reach::load;
 use umcg_intercept::Call;
 
+const EINVAL: isize = -(libc::EINVAL as isize);
 const ESRCH: isize = -(libc::ESRCH as isize);
 const SIGSETXID: usize = 33;
 
@@ -29,26 +30,10 @@ pub(super) fn note(guest: &Guest, call: &Call) -> Option<isize> {
         libc::SYS_kill | libc::SYS_rt_sigqueueinfo | libc::SYS_pidfd_send_signal => {
             freed::note_sent();
         }
+        libc::SYS_rt_sigtimedwait => signal::claim_held(guest::tid(), first),
         libc::SYS_tkill => return note_signal(first, second),
         libc::SYS_tgkill => return note_signal(second, third),
         libc::SYS_rt_tgsigqueueinfo => return note_queued(second, third),
-        libc::SYS_set_tid_address
-        | libc::SYS_ptrace
-        | libc::SYS_capset
-        | libc::SYS_iopl
-        | libc::SYS_ioperm
-        | libc::SYS_modify_ldt
-        | libc::SYS_set_mempolicy
-        | libc::SYS_keyctl
-        | libc::SYS_unshare
-        | libc::SYS_setns
-        | libc::SYS_seccomp
-        | libc::SYS_io_uring_setup
-        | libc::SYS_io_uring_enter
-        | libc::SYS_io_uring_register
-        | libc::SYS_personality
-        | SYS_LANDLOCK_RESTRICT_SELF
-        | SYS_LSM_SET_SELF_ATTR => spoil(guest),
         libc::SYS_setuid
         | libc::SYS_setgid
         | libc::SYS_setreuid
@@ -66,13 +51,20 @@ pub(super) fn note(guest: &Guest, call: &Call) -> Option<isize> {
         libc::SYS_setpriority | libc::SYS_ioprio_set => note_priority(guest, call),
         libc::SYS_perf_event_open => note_counter(guest, second),
         libc::SYS_clock_nanosleep => native::note_clock(first as libc::clockid_t),
+        // The library reads the clock in each thread.
+        libc::SYS_prctl
+            if first as i32 == libc::PR_SET_TSC && second as i32 != libc::PR_TSC_ENABLE =>
+        {
+            return Some(EINVAL);
+        }
         libc::SYS_prctl => note_option(guest, first, second),
         libc::SYS_arch_prctl => note_base(guest, first),
-        libc::SYS_timer_create => note_timer(guest, first, second),
+        libc::SYS_timer_create => return note_timer(guest, first, second),
         libc::SYS_fcntl => note_owner(guest, second, third),
         libc::SYS_pidfd_open if second & libc::O_EXCL as usize != 0 => homes::close(),
         libc::SYS_open => note_file(guest, first, second),
         libc::SYS_openat => note_file(guest, second, third),
+        _ if spoils(call.number) => spoil(guest),
         _ if is_lock_with_inheritance(call) => {
             guest.home.inherits.store(true, Relaxed);
         }
@@ -83,6 +75,30 @@ pub(super) fn note(guest: &Guest, call: &Call) -> Option<isize> {
 
 const SYS_LANDLOCK_RESTRICT_SELF: libc::c_long = 446;
 const SYS_LSM_SET_SELF_ATTR: libc::c_long = 460;
+
+/// Whether children of the caller inherit what the call changes, or it is for its thread alone.
+fn spoils(number: usize) -> bool {
+    matches!(
+        number as libc::c_long,
+        libc::SYS_set_tid_address
+            | libc::SYS_ptrace
+            | libc::SYS_capset
+            | libc::SYS_iopl
+            | libc::SYS_ioperm
+            | libc::SYS_modify_ldt
+            | libc::SYS_set_mempolicy
+            | libc::SYS_keyctl
+            | libc::SYS_unshare
+            | libc::SYS_setns
+            | libc::SYS_seccomp
+            | libc::SYS_io_uring_setup
+            | libc::SYS_io_uring_enter
+            | libc::SYS_io_uring_register
+            | libc::SYS_personality
+            | SYS_LANDLOCK_RESTRICT_SELF
+            | SYS_LSM_SET_SELF_ATTR
+    )
+}
 
 fn spoil(guest: &Guest) {
     guest.home.is_spoilt.store(true, Relaxed);
@@ -117,7 +133,10 @@ fn note_signal(id: usize, number: usize) -> Option<isize> {
 /// Whether the call does something to a thread, maybe another guest, that has to be seen to once it
 /// is done, by [`note_effect`].
 pub(super) fn has_effect(call: &Call) -> bool {
-    signal_of(call).is_some() || scheduled_by(call).is_some()
+    signal_of(call).is_some()
+        || scheduled_by(call).is_some()
+        || class::changed_by(call.number, &call.arguments).is_some()
+        || call.number as libc::c_long == libc::SYS_rt_sigpending
 }
 
 /// The thread that a signal is for, and its number. One for the process is most often its first
@@ -144,8 +163,35 @@ fn scheduled_by(call: &Call) -> Option<usize> {
     }
 }
 
-/// The kernel has sent the signal, or changed the scheduling.
-pub(super) fn note_effect(call: &Call) {
+/// Whether the kernel's account of a thread shows the state that the call changes.
+fn is_told(call: &Call) -> bool {
+    match call.number as libc::c_long {
+        libc::SYS_setuid
+        | libc::SYS_setgid
+        | libc::SYS_setreuid
+        | libc::SYS_setregid
+        | libc::SYS_setresuid
+        | libc::SYS_setresgid
+        | libc::SYS_setgroups
+        | libc::SYS_setfsuid
+        | libc::SYS_setfsgid
+        | libc::SYS_capset
+        | libc::SYS_seccomp => true,
+        libc::SYS_prctl => call.arguments[0] as i32 != PR_SET_SYSCALL_USER_DISPATCH,
+        _ => false,
+    }
+}
+
+const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
+
+/// The kernel has sent the signal, or done what else the call asks for.
+pub(super) fn note_effect(guest: &Guest, call: &Call) {
+    if call.number as libc::c_long == libc::SYS_rt_sigpending {
+        return signal::add_held(call.arguments[0]);
+    }
+    if class::changed_by(call.number, &call.arguments).is_some() {
+        return native::note_state(guest, is_told(call));
+    }
     if let Some(id) = scheduled_by(call) {
         return native::note_scheduling(id as u32);
     }
@@ -226,19 +272,23 @@ fn note_base(guest: &Guest, option: usize) {
     }
 }
 
-fn note_timer(guest: &Guest, clock: usize, event: usize) {
+fn note_timer(guest: &Guest, clock: usize, event: usize) -> Option<isize> {
     const NUMBER: usize = 8;
     const KIND: usize = 12;
     const THREAD: usize = 16;
     let clock = clock as libc::clockid_t;
     if clock == libc::CLOCK_THREAD_CPUTIME_ID || clock < 0 {
         spoil(guest);
+        if class::is_of_thread(clock) && raw::home_rests(cpu_time::thread_of(clock)) {
+            return Some(EINVAL);
+        }
         native::note_clock(clock);
     }
     if event != 0 && load(event + KIND) == Some(libc::SIGEV_THREAD_ID as u32) {
         raw::note_addressee(load(event + NUMBER).unwrap_or(0) as i32, SentBy::Timer);
         note_thread(guest, load(event + THREAD).unwrap_or(0) as usize);
     }
+    None
 }
 
 /// Counts events of a thread; -1 is for all.

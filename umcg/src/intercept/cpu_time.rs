@@ -34,6 +34,7 @@ use umcg_core::raw::{self, Server, Worker};
 use umcg_core::{call as make_call, raw::Adopted};
 use umcg_intercept::Call;
 
+const EINVAL: isize = -(libc::EINVAL as isize);
 const SECOND: u64 = 1_000_000_000;
 /// In nanoseconds: so long after an answer of the kernel turns go by CLOCK_MONOTONIC.
 const CLOSE: u64 = 20_000;
@@ -191,14 +192,17 @@ pub(super) fn note_end(task: &'static Task) {
     task.used.store(0u64.wrapping_sub(of_home), Relaxed);
 }
 
-/// Answers clock_gettime(2) for the clock of a thread. None if the kernel knows all of it.
-pub(super) fn read(call: &Call) -> Option<isize> {
+/// Answers clock_gettime(2) for the clock of a thread, or clock_getres(2), if not `is_time`. None
+/// if the kernel knows all of it.
+pub(super) fn read(call: &Call, is_time: bool) -> Option<isize> {
     let [clock, to, ..] = call.arguments;
     let clock = clock as i32;
     be_exact();
     let worker = match thread_of(clock) {
-        0 => guest::adopted().map(Adopted::worker),
-        tid => raw::worker_at_home(tid),
+        0 => guest::adopted().filter(|_| is_time).map(Adopted::worker),
+        // The home is there, but its thread is not.
+        tid if raw::home_rests(tid) => return Some(EINVAL),
+        tid => raw::worker_at_home(tid).filter(|_| is_time),
     }?;
     let kind = if clock < 0 { clock & 0b111 } else { OF_THREAD };
     let home = (!worker.home_tid() as i32) << 3 | kind;

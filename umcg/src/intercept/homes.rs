@@ -71,6 +71,7 @@ pub(super) fn note_child(guest: &Guest, child: &'static Guest, storage: usize, w
     child.inherit_mask(guest);
     child.home.begin(&guest.home, storage);
     child.home.is_spoilt.store(is_spoilt(guest), Relaxed);
+    child.home.inherit_state(&guest.home);
     if word != 0 {
         words::enter(child, word);
     }

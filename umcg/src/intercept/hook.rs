@@ -198,7 +198,10 @@ fn answer_call(guest: &'static Guest, call: &mut Call, answer: User) -> Beginnin
         User::Mask => set_mask(guest, call),
         User::Action if signal::takes_handler_away(call.arguments) => Stage::Action,
         User::Action => answered(call, signal::set_action(call.arguments)),
-        User::ThreadClock => answered(call, cpu_time::read(call)),
+        User::ThreadClock => {
+            let is_time = call.number as libc::c_long == libc::SYS_clock_gettime;
+            answered(call, cpu_time::read(call, is_time))
+        }
         User::ThreadUsage => Stage::Usage,
         User::Futex2 => answered(call, Some(ENOSYS)),
         // An area of a guest is unregistered when it is adopted.
@@ -291,8 +294,8 @@ extern "C" fn take_answer(guest: &Guest, call: &mut Call) -> Stage {
         }
         Stage::Roomed => partial::go_on(call, answer),
         Stage::Effected => {
-            if answer == 0 {
-                attributes::note_effect(call);
+            if answer >= 0 {
+                attributes::note_effect(guest, call);
             }
             answered(call, Some(answer))
         }

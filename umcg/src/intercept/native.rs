@@ -4,13 +4,20 @@
 //! - *Scheduling.* Another policy, another nice value, or processors that leave out one which
 //!   servers may use. It is compared after each call that changes it, so a thread that gets back to
 //!   the usual leaves again.
+//! - *State.* Calls depend on state of the kernel thread that makes them, which threads have in
+//!   common until one asks for its own ([`State`](super::class::State)): credentials, filters,
+//!   namespaces. The C library changes credentials in all threads, servers among them, and a filter
+//!   may be for all threads. So after a call whose effect the kernel tells, the thread is compared
+//!   with a server. Threads that it makes have the same state, and stay as well.
 //! - *Counting.* A timer on the clock of a thread's processor time, or a counter of perf's, follows
 //!   the one kernel thread. Nothing tells when that ends, so the thread stays for good.
 //!
 //! A call may name another thread, and one that is not adopted yet. So a thread is looked at again
 //! when it is adopted, once the program has made such a call at all.
 
-use super::{class, cpu_time, guest, servers};
+use super::guest::{self, Guest};
+use super::{class, cpu_time, servers};
+use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use umcg_core::call;
 use umcg_core::context::lock::HoldLock;
@@ -68,7 +75,10 @@ impl Scheduling {
 }
 
 /// The calling guest was just adopted.
-pub(super) fn note_adopted(adopted: Adopted) {
+pub(super) fn note_adopted(guest: &Guest, adopted: Adopted) {
+    if guest.home.has_own_state() {
+        leave(adopted.worker(), NativeReason::State, true);
+    }
     if IS_SCHEDULED.load(Relaxed) {
         compare(adopted.worker());
     }
@@ -85,6 +95,44 @@ pub(super) fn note_scheduling(tid: u32) {
         tid => raw::worker_at_home(tid),
     };
     worker.inspect(|worker| compare(*worker));
+}
+
+/// The calling guest has just changed state of its own, or that of all threads. `is_told`: the
+/// kernel's account of a thread shows it.
+pub(super) fn note_state(guest: &Guest, is_told: bool) {
+    let home = &guest.home;
+    if is_told {
+        home.differs.store(!is_as_servers(guest::tid()), Relaxed);
+    } else {
+        home.differs_untold.store(true, Relaxed);
+    }
+    if let Some(adopted) = guest::adopted() {
+        leave(adopted.worker(), NativeReason::State, home.has_own_state());
+    }
+}
+
+/// Whether the thread has a server's credentials and filters, as far as the kernel tells.
+fn is_as_servers(tid: u32) -> bool {
+    let Some(server) = servers::get(0) else {
+        return true;
+    };
+    let theirs = state_of(server.carried_by() as u32);
+    theirs.is_some() && state_of(tid) == theirs
+}
+
+/// The lines about credentials and filters in the kernel's account of a thread.
+fn state_of(tid: u32) -> Option<Vec<String>> {
+    const NAMES: [&str; 6] = [
+        "Uid:",
+        "Gid:",
+        "Groups:",
+        "Cap",
+        "Seccomp:",
+        "Seccomp_filters:",
+    ];
+    let text = fs::read_to_string(format!("/proc/self/task/{tid}/status")).ok()?;
+    let is_told = |line: &&str| NAMES.iter().any(|name| line.starts_with(name));
+    Some(text.lines().filter(is_told).map(str::to_owned).collect())
 }
 
 /// Servers are all alike, but for those that another process has changed.

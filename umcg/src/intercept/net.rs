@@ -14,7 +14,7 @@
 //!   are the kernel's in any case.
 
 use super::class::{self, Class, User};
-use super::{servers, signal};
+use super::servers;
 use crate::rt::engine::runtime::RuntimeState;
 use std::ptr::from_ref;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
@@ -53,7 +53,6 @@ fn cast(shared: &RuntimeState) {
         // ORDERING(there.2): Acquire, pairs with there.1.
         return wait_until(|| IS_THERE.load(Acquire));
     }
-    signal::catch_calls();
     let mut asked = 0;
     for server in &shared.servers {
         wait_until(|| server.server().is_some());

@@ -174,7 +174,7 @@ fn adopt_now(guest: &'static Guest, call: &Call) -> bool {
     }
     if let Some(adopted) = guest::adopted() {
         guest.hand_over(adopted);
-        native::note_adopted(adopted);
+        native::note_adopted(guest, adopted);
     }
     true
 }

@@ -202,6 +202,14 @@ pub(crate) fn class(number: usize) -> Class {
     }
 }
 
+/// The state that this call makes the caller's own, if the kernel grants it.
+pub(crate) fn changed_by(number: usize, arguments: &[usize; 6]) -> Option<State> {
+    match of(number, arguments) {
+        Class::Change(state) => Some(state),
+        _ => None,
+    }
+}
+
 /// The class of a call.
 #[inline]
 pub(crate) fn of(number: usize, arguments: &[usize; 6]) -> Class {

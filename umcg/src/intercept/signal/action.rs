@@ -5,11 +5,11 @@
 use super::super::guest;
 use super::super::memory::{self, FAULT, KernelData};
 use super::mask::{GO, SIGSETXID, TICK, change, only};
-use super::{run, run_since};
+use super::{held, run, run_since};
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
 use std::ptr::from_ref;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicUsize, Ordering::*};
 use umcg_core::context::lock::Lock;
 use umcg_core::raw::note_handled;
 use umcg_core::signal::{install, take_pending, unwinding};
@@ -180,6 +180,9 @@ pub(in crate::intercept) fn set_action(arguments: [usize; 6]) -> Option<isize> {
     if result != 0 {
         return Some(result);
     }
+    if new.is_some_and(|new| new.handler == libc::SIG_IGN) {
+        held::ignore(signal);
+    }
     let KernelAction {
         handler,
         flags,
@@ -223,30 +226,27 @@ fn exchange(signal: c_int, new: Option<KernelAction>) -> (isize, KernelAction) {
 /// Whether ours is installed whatever the program's action is: for faults, which the library's own
 /// handler passes on, and for traps, which the engine may have to answer.
 pub(super) fn is_always_ours(signal: c_int) -> bool {
-    matches!(signal, libc::SIGSEGV | libc::SIGBUS | libc::SIGTRAP)
-        || signal == libc::SIGSYS && CATCHES.load(Relaxed)
+    matches!(
+        signal,
+        libc::SIGSEGV | libc::SIGBUS | libc::SIGTRAP | libc::SIGSYS
+    )
 }
 
-/// Ours is installed for SIGSYS.
-static CATCHES: AtomicBool = AtomicBool::new(false);
-
-/// From now on ours comes first for SIGSYS, by which the kernel tells of calls that it has caught.
-pub(in crate::intercept) fn catch_calls() {
-    let _changing = CHANGING.lock();
-    CATCHES.store(true, Relaxed);
-    // The return from the handler is a call, too. For the tick see `follow_stack`.
+/// Puts ours in front for SIGSYS, by which the kernel tells of calls that it has caught or refused.
+/// The return from the handler is a call, too.
+fn install_for_calls() {
     let ours = KernelAction {
         handler: ours(),
         flags: (libc::SA_SIGINFO | libc::SA_NODEFER | RESTORES) as u64,
         restorer: umcg_intercept::signal_restorer(),
-        mask: only(TICK),
+        mask: 0,
     };
     ask_kernel(libc::SIGSYS, Some(ours));
 }
 
 /// The action that the kernel gets.
 fn in_front(signal: c_int, new: KernelAction) -> KernelAction {
-    if signal == libc::SIGQUIT && new.handler == libc::SIG_DFL {
+    if has_own_default(signal) && new.handler == libc::SIG_DFL {
         return own_action(ours());
     }
     let had_handler = || last_handler(signal).is_some();
@@ -261,6 +261,13 @@ fn in_front(signal: c_int, new: KernelAction) -> KernelAction {
         flags: (new.flags | libc::SA_SIGINFO as u64) & !(libc::SA_RESETHAND as u32 as u64),
         ..new
     }
+}
+
+/// Whether ours is in front of the default action, too: for SIGQUIT, which prints the list of
+/// threads, and for signals that servers cannot block. The kernel would end the process though all
+/// threads of the program block them.
+fn has_own_default(signal: c_int) -> bool {
+    matches!(signal, libc::SIGQUIT | libc::SIGFPE | libc::SIGILL)
 }
 
 /// Whether the default action for the signal, which no instruction causes, is to end the process.
@@ -318,7 +325,9 @@ pub(in crate::intercept) fn take_over() {
     for signal in (1..=SIGNALS as c_int).filter(|signal| *signal != SIGSETXID) {
         let kernels = ask_kernel(signal, None).1;
         note(signal, kernels);
-        if is_always_ours(signal) {
+        if signal == libc::SIGSYS {
+            install_for_calls();
+        } else if is_always_ours(signal) {
             // By the C library, which has the function that returns from handlers.
             // SAFETY: ours is async-signal-safe, but for the program's own.
             let _ = unsafe {
@@ -335,13 +344,14 @@ pub(in crate::intercept) fn take_over() {
     }
     let restorer = ask_kernel(libc::SIGSEGV, None).1.restorer;
     RESTORER.store(restorer, Relaxed);
-    // SAFETY: in the table; the lock is held.
-    let quit = unsafe { action(libc::SIGQUIT).read() };
-    if quit.handler == libc::SIG_DFL {
-        ask_kernel(libc::SIGQUIT, Some(own_action(ours())));
+    for signal in (1..=SIGNALS as c_int).filter(|signal| has_own_default(*signal)) {
+        // SAFETY: in the table; the lock is held.
+        if unsafe { action(signal).read() }.handler == libc::SIG_DFL {
+            ask_kernel(signal, Some(own_action(ours())));
+        }
     }
     guarded::load(ACTIONS.0.get().expose_provenance());
-    for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGTRAP] {
+    for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGTRAP, libc::SIGSYS] {
         // SAFETY: as above.
         follow_stack(signal, unsafe { action(signal).read() });
     }

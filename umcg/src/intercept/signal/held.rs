@@ -5,7 +5,7 @@
 //!
 //! As in the kernel, one of each number waits.
 
-use super::super::guest;
+use super::super::{guest, memory};
 use super::receiver;
 use crate::rt::time as clock;
 use std::cell::UnsafeCell;
@@ -24,8 +24,8 @@ const SIGNALS: usize = 32;
 /// By number.
 struct Records([UnsafeCell<MaybeUninit<libc::siginfo_t>>; SIGNALS]);
 
-// SAFETY: one is written by the party that has set its bit of `TAKEN`, and read by the courier once
-// its bit of `READY` is set.
+// SAFETY: one is written by the party that has set its bit of `TAKEN`, and read by the one that has
+// cleared its bit of `READY`.
 unsafe impl Sync for Records {}
 
 static RECORDS: Records = Records([const { UnsafeCell::new(MaybeUninit::uninit()) }; SIGNALS]);
@@ -74,17 +74,64 @@ pub(in crate::intercept) fn pass_on() {
         let Some(to) = receiver(signal).or_else(|| at_home_for(signal)) else {
             continue;
         };
-        // SAFETY: the courier's, as the bit was set.
-        let information = unsafe { RECORDS.0[signal as usize].get().read() };
-        READY.fetch_and(!super::only(signal), Relaxed);
-        // ORDERING(held.1): Release, pairs with held.2.
-        TAKEN.fetch_and(!super::only(signal), Release);
-        raw::pass_on(to, signal, information.as_ptr());
+        send(signal, to);
     }
     if READY.load(Relaxed) != 0 {
         let pause = LONGEST.min(2 * PAUSED.load(Relaxed));
         PAUSED.store(pause, Relaxed);
         DUE.fetch_min(clock::now() + pause, Relaxed);
+    }
+}
+
+/// Sends the signal to this thread, if it still waits here.
+fn send(signal: c_int, to: u32) {
+    if let Some(information) = take(signal) {
+        raw::pass_on(to, signal, information.as_ptr());
+    }
+}
+
+/// Takes a signal, if it still waits here.
+fn take(signal: c_int) -> Option<MaybeUninit<libc::siginfo_t>> {
+    let bit = super::only(signal);
+    // ORDERING(ready.2): Acquire, pairs with ready.1.
+    if READY.fetch_and(!bit, Acquire) & bit == 0 {
+        return None;
+    }
+    // SAFETY: this party's, which has cleared the bit.
+    let information = unsafe { RECORDS.0[signal as usize].get().read() };
+    // ORDERING(held.1): Release, pairs with held.2.
+    TAKEN.fetch_and(!bit, Release);
+    Some(information)
+}
+
+/// The program ignores the signal from now on.
+pub(super) fn ignore(signal: c_int) {
+    if (1..SIGNALS as c_int).contains(&signal) {
+        take(signal);
+    }
+}
+
+/// The thread with this id, the caller, is about to wait for the signals of the set at this
+/// address: those that wait here are its own.
+pub(in crate::intercept) fn claim_held(tid: u32, set: usize) {
+    let ready = READY.load(Relaxed);
+    if ready == 0 {
+        return;
+    }
+    let wanted = memory::read::<u64>(set).unwrap_or(0) & ready;
+    (1..SIGNALS as c_int)
+        .filter(|signal| wanted & super::only(*signal) != 0)
+        .for_each(|signal| send(signal, tid));
+}
+
+/// Adds the signals that wait here, and that the caller blocks, to the set at this address: they
+/// are pending for the process. The caller is at home.
+pub(in crate::intercept) fn add_held(set: usize) {
+    let held = READY.load(Relaxed) & super::change(libc::SIG_BLOCK, 0);
+    if held != 0 {
+        if let Some(pending) = memory::read::<u64>(set) {
+            memory::write(set, pending | held);
+        }
     }
 }
 

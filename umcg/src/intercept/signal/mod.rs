@@ -38,10 +38,8 @@ mod mask;
 mod sets;
 
 pub(super) use abort::abort_if_asked;
-pub(super) use action::{
-    catch_calls, free_go, keep_go, set_action, take_over, takes_handler_away, yield_go,
-};
-pub(super) use held::{deadline, pass_on};
+pub(super) use action::{free_go, keep_go, set_action, take_over, takes_handler_away, yield_go};
+pub(super) use held::{add_held, claim_held, deadline, pass_on};
 pub(super) use mask::{
     as_servers, change, forget_go, let_requests_through, mask, mask_at_end, note_next_mask,
     open_for_exit, set_mask,

@@ -120,7 +120,7 @@ pub(in super::super) const HOME: &[Row] = rows! {
 
     [Class::Home, Never, reads State::TIMES; by Clock]
     "A thread's clock is the home's, and its time on servers."
-    228 clock_gettime;
+    228 clock_gettime, 229 clock_getres;
 
     [Class::Home, Long, reads State::TIMES; by Sleep]
     "Clocks that are set, that stop or that count processor time are followed by the kernel."

@@ -14,7 +14,7 @@ pub(in super::super) const QUICK: &[Row] = rows! {
     "Each thread of the process gets the same answer."
     36 getitimer, 39 getpid, 96 gettimeofday, 97 getrlimit, 99 sysinfo, 100 times, 110 getppid,
     111 getpgrp, 121 getpgid, 124 getsid, 146 sched_get_priority_max, 147 sched_get_priority_min,
-    201 time, 229 clock_getres;
+    201 time;
 
     [Class::Pass, Never, reads State::NONE]
     "The processor that the code runs on is the server's: the home's would be wrong."
