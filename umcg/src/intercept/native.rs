@@ -17,6 +17,7 @@
 
 use super::guest::{self, Guest};
 use super::{class, cpu_time, servers};
+use crate::rt::time as clock;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use umcg_core::call;
@@ -100,13 +101,34 @@ pub(super) fn note_scheduling(tid: u32) {
 /// The calling guest has just changed state of its own, or that of all threads. `is_told`: the
 /// kernel's account of a thread shows it.
 pub(super) fn note_state(guest: &Guest, is_told: bool) {
-    let home = &guest.home;
     if is_told {
-        home.differs.store(!is_as_servers(guest::tid()), Relaxed);
+        compare_state(guest);
     } else {
-        home.differs_untold.store(true, Relaxed);
+        guest.home.differs_untold.store(true, Relaxed);
     }
     if let Some(adopted) = guest::adopted() {
+        leave(
+            adopted.worker(),
+            NativeReason::State,
+            guest.home.has_own_state(),
+        );
+    }
+}
+
+fn compare_state(guest: &Guest) {
+    let differs = !is_as_servers(guest::tid());
+    guest.home.differs.store(differs, Relaxed);
+    guest.home.compared.store(clock::now(), Relaxed);
+}
+
+/// The calling guest, which stays at home, is about to wait. Servers may have got its state by now:
+/// where the C library changes credentials, each thread does so for itself, and in any order.
+pub(super) fn reconsider(guest: &Guest, adopted: Adopted) {
+    /// In nanoseconds.
+    const PAUSE: u64 = 100_000_000;
+    let home = &guest.home;
+    if home.differs.load(Relaxed) && clock::now() - home.compared.load(Relaxed) >= PAUSE {
+        compare_state(guest);
         leave(adopted.worker(), NativeReason::State, home.has_own_state());
     }
 }

@@ -36,6 +36,8 @@ pub(super) struct Notes {
     /// thread shows, and other state.
     pub(super) differs: AtomicBool,
     pub(super) differs_untold: AtomicBool,
+    /// When it was compared last, in nanoseconds of the monotonic clock.
+    pub(super) compared: AtomicU64,
     /// It has begun on a server, and has not set its mask yet.
     pub(super) is_fresh: AtomicBool,
     /// Its home may not look for all the signals that it wants.
