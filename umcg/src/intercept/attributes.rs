@@ -11,7 +11,8 @@
 
 use super::guest::{self, Guest};
 use super::{class, cpu_time, freed, homes, memory, native, servers, signal};
-use std::sync::atomic::Ordering::Relaxed;
+use crate::rt::run::kernel_call;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use umcg_core::raw::{self, SentBy};
 use umcg_core::reach::load;
 use umcg_intercept::Call;
@@ -52,6 +53,12 @@ pub(super) fn note(guest: &Guest, call: &Call) -> Option<isize> {
         libc::SYS_perf_event_open => note_counter(guest, second),
         libc::SYS_clock_nanosleep => native::note_clock(first as libc::clockid_t),
         // The library reads the clock in each thread.
+        libc::SYS_seccomp => {
+            spoil(guest);
+            if is_filter_for_all(call) {
+                kernel_call::shut();
+            }
+        }
         libc::SYS_prctl
             if first as i32 == libc::PR_SET_TSC && second as i32 != libc::PR_TSC_ENABLE =>
         {
@@ -90,7 +97,6 @@ fn spoils(number: usize) -> bool {
             | libc::SYS_keyctl
             | libc::SYS_unshare
             | libc::SYS_setns
-            | libc::SYS_seccomp
             | libc::SYS_io_uring_setup
             | libc::SYS_io_uring_enter
             | libc::SYS_io_uring_register
@@ -120,6 +126,7 @@ fn note_signal(id: usize, number: usize) -> Option<isize> {
         return raw::home_rests(id).then_some(ESRCH);
     }
     if number == SIGSETXID {
+        CHANGES_ALL.store(guest::tid(), Relaxed);
         homes::close();
         raw::settle_storage(id);
         return None;
@@ -163,8 +170,20 @@ fn scheduled_by(call: &Call) -> Option<usize> {
     }
 }
 
-/// Whether the kernel's account of a thread shows the state that the call changes.
-fn is_told(call: &Call) -> bool {
+/// The thread in which the C library is changing credentials in all threads; 0 for none. First it
+/// asks the others, by signals, and at last it changes its own.
+static CHANGES_ALL: AtomicU32 = AtomicU32::new(0);
+
+/// Whether this call of seccomp(2) is to filter the calls of all threads.
+fn is_filter_for_all(call: &Call) -> bool {
+    const SET_MODE_FILTER: u32 = 1;
+    let [mode, flags, ..] = call.arguments;
+    mode as u32 == SET_MODE_FILTER && flags & libc::SECCOMP_FILTER_FLAG_TSYNC as usize != 0
+}
+
+/// Whether the call, which has this answer, has given the caller state of its own.
+fn gives_own_state(call: &Call, answer: isize) -> bool {
+    let first = call.arguments[0];
     match call.number as libc::c_long {
         libc::SYS_setuid
         | libc::SYS_setgid
@@ -172,25 +191,42 @@ fn is_told(call: &Call) -> bool {
         | libc::SYS_setregid
         | libc::SYS_setresuid
         | libc::SYS_setresgid
-        | libc::SYS_setgroups
-        | libc::SYS_setfsuid
-        | libc::SYS_setfsgid
-        | libc::SYS_capset
-        | libc::SYS_seccomp => true,
-        libc::SYS_prctl => call.arguments[0] as i32 != PR_SET_SYSCALL_USER_DISPATCH,
-        _ => false,
+        | libc::SYS_setgroups => {
+            let changes_all = CHANGES_ALL.load(Relaxed);
+            if changes_all == guest::tid() {
+                CHANGES_ALL.store(0, Relaxed);
+            }
+            changes_all == 0 && answer == 0
+        }
+        libc::SYS_seccomp if is_filter_for_all(call) => false,
+        // No such id: the call asks only.
+        libc::SYS_setfsuid | libc::SYS_setfsgid => first as u32 != u32::MAX,
+        libc::SYS_prctl => {
+            let is_filter = matches!(
+                first as i32,
+                libc::PR_SET_SECCOMP | PR_SET_SYSCALL_USER_DISPATCH
+            );
+            is_filter && answer >= 0
+        }
+        _ => answer >= 0,
     }
 }
 
 const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
 
-/// The kernel has sent the signal, or done what else the call asks for.
-pub(super) fn note_effect(guest: &Guest, call: &Call) {
+/// The kernel has answered the call.
+pub(super) fn note_effect(guest: &Guest, call: &Call, answer: isize) {
+    if class::changed_by(call.number, &call.arguments).is_some() {
+        if gives_own_state(call, answer) {
+            native::note_state(guest);
+        }
+        return;
+    }
+    if answer != 0 {
+        return;
+    }
     if call.number as libc::c_long == libc::SYS_rt_sigpending {
         return signal::add_held(call.arguments[0]);
-    }
-    if class::changed_by(call.number, &call.arguments).is_some() {
-        return native::note_state(guest, is_told(call));
     }
     if let Some(id) = scheduled_by(call) {
         return native::note_scheduling(id as u32);

@@ -71,7 +71,8 @@ pub(super) fn note_child(guest: &Guest, child: &'static Guest, storage: usize, w
     child.inherit_mask(guest);
     child.home.begin(&guest.home, storage);
     child.home.is_spoilt.store(is_spoilt(guest), Relaxed);
-    child.home.inherit_state(&guest.home);
+    let has_own_state = guest.home.has_own_state.load(Relaxed);
+    child.home.has_own_state.store(has_own_state, Relaxed);
     if word != 0 {
         words::enter(child, word);
     }

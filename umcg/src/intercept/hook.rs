@@ -294,9 +294,7 @@ extern "C" fn take_answer(guest: &Guest, call: &mut Call) -> Stage {
         }
         Stage::Roomed => partial::go_on(call, answer),
         Stage::Effected => {
-            if answer >= 0 {
-                attributes::note_effect(guest, call);
-            }
+            attributes::note_effect(guest, call, answer);
             answered(call, Some(answer))
         }
         stage => {

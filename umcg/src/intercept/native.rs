@@ -6,9 +6,8 @@
 //!   the usual leaves again.
 //! - *State.* Calls depend on state of the kernel thread that makes them, which threads have in
 //!   common until one asks for its own ([`State`](super::class::State)): credentials, filters,
-//!   namespaces. The C library changes credentials in all threads, servers among them, and a filter
-//!   may be for all threads. So after a call whose effect the kernel tells, the thread is compared
-//!   with a server. Threads that it makes have the same state, and stay as well.
+//!   namespaces. Threads that it makes have the same state, and stay as well. The C library changes
+//!   credentials in all threads, servers among them, and a filter may be for all threads.
 //! - *Counting.* A timer on the clock of a thread's processor time, or a counter of perf's, follows
 //!   the one kernel thread. Nothing tells when that ends, so the thread stays for good.
 //!
@@ -17,8 +16,6 @@
 
 use super::guest::{self, Guest};
 use super::{class, cpu_time, servers};
-use crate::rt::time as clock;
-use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use umcg_core::call;
 use umcg_core::context::lock::HoldLock;
@@ -77,7 +74,7 @@ impl Scheduling {
 
 /// The calling guest was just adopted.
 pub(super) fn note_adopted(guest: &Guest, adopted: Adopted) {
-    if guest.home.has_own_state() {
+    if guest.home.has_own_state.load(Relaxed) {
         leave(adopted.worker(), NativeReason::State, true);
     }
     if IS_SCHEDULED.load(Relaxed) {
@@ -98,63 +95,13 @@ pub(super) fn note_scheduling(tid: u32) {
     worker.inspect(|worker| compare(*worker));
 }
 
-/// The calling guest has just changed state of its own, or that of all threads. `is_told`: the
-/// kernel's account of a thread shows it.
-pub(super) fn note_state(guest: &Guest, is_told: bool) {
-    if is_told {
-        compare_state(guest);
-    } else {
-        guest.home.differs_untold.store(true, Relaxed);
-    }
+/// The calling guest has just got state of its own. Makes no system call: the state may be a filter
+/// that ends the process.
+pub(super) fn note_state(guest: &Guest) {
+    guest.home.has_own_state.store(true, Relaxed);
     if let Some(adopted) = guest::adopted() {
-        leave(
-            adopted.worker(),
-            NativeReason::State,
-            guest.home.has_own_state(),
-        );
+        leave(adopted.worker(), NativeReason::State, true);
     }
-}
-
-fn compare_state(guest: &Guest) {
-    let differs = !is_as_servers(guest::tid());
-    guest.home.differs.store(differs, Relaxed);
-    guest.home.compared.store(clock::now(), Relaxed);
-}
-
-/// The calling guest, which stays at home, is about to wait. Servers may have got its state by now:
-/// where the C library changes credentials, each thread does so for itself, and in any order.
-pub(super) fn reconsider(guest: &Guest, adopted: Adopted) {
-    /// In nanoseconds.
-    const PAUSE: u64 = 100_000_000;
-    let home = &guest.home;
-    if home.differs.load(Relaxed) && clock::now() - home.compared.load(Relaxed) >= PAUSE {
-        compare_state(guest);
-        leave(adopted.worker(), NativeReason::State, home.has_own_state());
-    }
-}
-
-/// Whether the thread has a server's credentials and filters, as far as the kernel tells.
-fn is_as_servers(tid: u32) -> bool {
-    let Some(server) = servers::get(0) else {
-        return true;
-    };
-    let theirs = state_of(server.carried_by() as u32);
-    theirs.is_some() && state_of(tid) == theirs
-}
-
-/// The lines about credentials and filters in the kernel's account of a thread.
-fn state_of(tid: u32) -> Option<Vec<String>> {
-    const NAMES: [&str; 6] = [
-        "Uid:",
-        "Gid:",
-        "Groups:",
-        "Cap",
-        "Seccomp:",
-        "Seccomp_filters:",
-    ];
-    let text = fs::read_to_string(format!("/proc/self/task/{tid}/status")).ok()?;
-    let is_told = |line: &&str| NAMES.iter().any(|name| line.starts_with(name));
-    Some(text.lines().filter(is_told).map(str::to_owned).collect())
 }
 
 /// Servers are all alike, but for those that another process has changed.

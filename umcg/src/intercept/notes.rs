@@ -32,12 +32,8 @@ pub(super) struct Notes {
     pub(super) is_later: AtomicBool,
     /// It, or a maker before it, has changed what children inherit.
     pub(super) is_spoilt: AtomicBool,
-    /// It has state of its own, other than that of servers: such as the kernel's account of a
-    /// thread shows, and other state.
-    pub(super) differs: AtomicBool,
-    pub(super) differs_untold: AtomicBool,
-    /// When it was compared last, in nanoseconds of the monotonic clock.
-    pub(super) compared: AtomicU64,
+    /// It has state of its own, other than that of servers.
+    pub(super) has_own_state: AtomicBool,
     /// It has begun on a server, and has not set its mask yet.
     pub(super) is_fresh: AtomicBool,
     /// Its home may not look for all the signals that it wants.
@@ -76,8 +72,7 @@ impl Notes {
         self.is_adopted.store(false, Relaxed);
         self.is_later.store(false, Relaxed);
         self.is_spoilt.store(false, Relaxed);
-        self.differs.store(false, Relaxed);
-        self.differs_untold.store(false, Relaxed);
+        self.has_own_state.store(false, Relaxed);
         self.is_fresh.store(false, Relaxed);
         self.is_untold.store(false, Relaxed);
         self.is_new.store(false, Relaxed);
@@ -94,16 +89,6 @@ impl Notes {
         self.name.set(name);
         self.first_name.set(name);
         self.storage.store(storage, Relaxed);
-    }
-
-    pub(super) fn inherit_state(&self, maker: &Notes) {
-        self.differs.store(maker.differs.load(Relaxed), Relaxed);
-        let untold = maker.differs_untold.load(Relaxed);
-        self.differs_untold.store(untold, Relaxed);
-    }
-
-    pub(super) fn has_own_state(&self) -> bool {
-        self.differs.load(Relaxed) || self.differs_untold.load(Relaxed)
     }
 
     pub(super) fn is_renamed(&self) -> bool {

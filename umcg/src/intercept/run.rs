@@ -148,7 +148,6 @@ fn carry() {
 pub(super) fn adopt(guest: &'static Guest, call: &Call) -> bool {
     match guest::adopted() {
         Some(adopted) if adopted.stays() => {
-            native::reconsider(guest, adopted);
             adopted.end_stay_if_over();
             true
         }

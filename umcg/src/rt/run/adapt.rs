@@ -10,7 +10,7 @@
 //! A process that shuts itself in by a filter of system calls, after the start, may be ended for
 //! one that the filter does not list. So the watch asks no more then.
 
-use super::inactive;
+use super::{inactive, kernel_call};
 use crate::rt::base::clock;
 use crate::rt::engine::runtime::RuntimeState;
 use rustix::thread::{CpuSet, sched_getaffinity};
@@ -53,7 +53,8 @@ impl Adapter {
             self.at = u64::MAX;
             return;
         }
-        if let Some(count) = processors(shared.active.count()) {
+        let asked = kernel_call::reading(|| processors(shared.active.count()));
+        if let Some(count) = asked.flatten() {
             inactive::set_active(shared, count);
         }
     }

@@ -1,7 +1,41 @@
 //! The system call in which a thread of this process is, read from `/proc/self/task/TID/syscall`.
 //! Where the kernel has no such file: only whether the thread sleeps, read from `stat`.
+//!
+//! A program that gives all its threads a filter may not list the calls that open these files, and
+//! be ended for one. So nothing is read from then on ([`shut`]).
 
 use std::fs;
+use std::sync::atomic::{AtomicU32, Ordering::*};
+use umcg_core::context::way::nap;
+
+/// [`SHUT`], and [`READER`] once for each thread that reads.
+static READERS: AtomicU32 = AtomicU32::new(0);
+const SHUT: u32 = 1;
+const READER: u32 = 2;
+
+/// Calls `f`, which opens files of `/proc`. None if that is over.
+pub(super) fn reading<R>(f: impl FnOnce() -> R) -> Option<R> {
+    // ORDERING(readers.1): SeqCst, pairs with readers.2: either this sees that it is over, or the
+    // other side waits for this one.
+    let before = READERS.fetch_add(READER, SeqCst);
+    let result = (before & SHUT == 0).then(f);
+    READERS.fetch_sub(READER, Relaxed);
+    result
+}
+
+/// No thread reads files of `/proc` here any more once this returns.
+#[cfg_attr(
+    not(all(feature = "intercept", target_arch = "x86_64")),
+    allow(dead_code, reason = "for guests")
+)]
+pub(crate) fn shut() {
+    const PAUSE: u32 = 20_000;
+    // ORDERING(readers.2): SeqCst, pairs with readers.1.
+    READERS.fetch_or(SHUT, SeqCst);
+    while READERS.load(Relaxed) != SHUT {
+        nap(PAUSE);
+    }
+}
 
 /// The state of a thread, as the kernel sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +58,10 @@ pub(crate) struct SystemCall {
 
 /// The state of the thread with this id.
 pub(crate) fn of_thread(tid: i32) -> ThreadState {
+    reading(|| read_state(tid)).unwrap_or(ThreadState::Gone)
+}
+
+fn read_state(tid: i32) -> ThreadState {
     let file = |name: &str| fs::read_to_string(format!("/proc/self/task/{tid}/{name}"));
     match file("syscall") {
         Ok(line) if line.starts_with("running") => ThreadState::Runs,
@@ -52,7 +90,8 @@ fn state(stat: &str) -> Option<char> {
 pub(crate) fn major_faults(tid: i32) -> Option<u64> {
     /// Words behind the name.
     const BEFORE: usize = 9;
-    let stat = fs::read_to_string(format!("/proc/self/task/{tid}/stat")).ok()?;
+    let read = || fs::read_to_string(format!("/proc/self/task/{tid}/stat"));
+    let stat = reading(read)?.ok()?;
     behind_name(&stat).nth(BEFORE)?.parse().ok()
 }
 
