@@ -231,8 +231,16 @@ pub(super) fn read_usage(call: &Call) -> Option<isize> {
     if result != 0 {
         return Some(result);
     }
-    let [seconds, micros] = memory::read::<[u64; 2]>(to)?;
-    let time = (seconds * SECOND + micros * MICROSECOND).wrapping_add(used(worker));
-    let written = memory::write(to, [time / SECOND, time % SECOND / MICROSECOND]);
+    // In user mode and in the kernel: together they are the home's clock.
+    let [seconds, micros, system_seconds, system_micros] = memory::read::<[u64; 4]>(to)?;
+    let user = seconds * SECOND + micros * MICROSECOND;
+    let system = system_seconds * SECOND + system_micros * MICROSECOND;
+    let total = (user + system).wrapping_add(used(worker)) as i64;
+    // The kernel rounds the two.
+    let total = total.max(0) as u64;
+    let system = system.min(total);
+    let user = total - system;
+    let parts = [user, system].map(|time| [time / SECOND, time % SECOND / MICROSECOND]);
+    let written = memory::write(to, [parts[0][0], parts[0][1], parts[1][0], parts[1][1]]);
     Some(if written { 0 } else { FAULT })
 }
