@@ -35,16 +35,8 @@ pub(super) fn note(guest: &Guest, call: &Call) -> Option<isize> {
         libc::SYS_tkill => return note_signal(first, second),
         libc::SYS_tgkill => return note_signal(second, third),
         libc::SYS_rt_tgsigqueueinfo => return note_queued(second, third),
-        libc::SYS_setuid
-        | libc::SYS_setgid
-        | libc::SYS_setreuid
-        | libc::SYS_setregid
-        | libc::SYS_setresuid
-        | libc::SYS_setresgid
-        | libc::SYS_setgroups
-        | libc::SYS_setfsuid
-        | libc::SYS_setfsgid
-        | libc::SYS_pkey_alloc => homes::close(),
+        libc::SYS_setfsuid | libc::SYS_setfsgid | libc::SYS_pkey_alloc => homes::close(),
+        number if is_for_all_threads(number) => homes::close(),
         libc::SYS_sched_setparam
         | libc::SYS_sched_setscheduler
         | libc::SYS_sched_setaffinity
@@ -174,6 +166,20 @@ fn scheduled_by(call: &Call) -> Option<usize> {
 /// asks the others, by signals, and at last it changes its own.
 static CHANGES_ALL: AtomicU32 = AtomicU32::new(0);
 
+/// Whether the C library makes this call in all threads, to change credentials.
+fn is_for_all_threads(number: libc::c_long) -> bool {
+    matches!(
+        number,
+        libc::SYS_setuid
+            | libc::SYS_setgid
+            | libc::SYS_setreuid
+            | libc::SYS_setregid
+            | libc::SYS_setresuid
+            | libc::SYS_setresgid
+            | libc::SYS_setgroups
+    )
+}
+
 /// Whether this call of seccomp(2) is to filter the calls of all threads.
 fn is_filter_for_all(call: &Call) -> bool {
     const SET_MODE_FILTER: u32 = 1;
@@ -185,13 +191,7 @@ fn is_filter_for_all(call: &Call) -> bool {
 fn gives_own_state(call: &Call, answer: isize) -> bool {
     let first = call.arguments[0];
     match call.number as libc::c_long {
-        libc::SYS_setuid
-        | libc::SYS_setgid
-        | libc::SYS_setreuid
-        | libc::SYS_setregid
-        | libc::SYS_setresuid
-        | libc::SYS_setresgid
-        | libc::SYS_setgroups => {
+        number if is_for_all_threads(number) => {
             let changes_all = CHANGES_ALL.load(Relaxed);
             if changes_all == guest::tid() {
                 CHANGES_ALL.store(0, Relaxed);
