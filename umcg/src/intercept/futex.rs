@@ -96,7 +96,7 @@ extern "C" fn wake(guest: &'static Guest, call: &mut Call) -> Stage {
         }
         return answered(call, Some(woken));
     }
-    settle(guest, call, outcome)
+    settle(guest, call, &outcome)
 }
 
 /// Whether this operation of futex(2) waits.
@@ -110,8 +110,8 @@ fn waits(operation: usize) -> bool {
 /// The stage after an operation of the table.
 #[inline(never)]
 #[allow(improper_ctypes_definitions, reason = "called by Rust; not to unwind")]
-pub(super) extern "C" fn settle(guest: &'static Guest, call: &mut Call, outcome: Outcome) -> Stage {
-    match outcome {
+pub(super) extern "C" fn settle(guest: &Guest, call: &mut Call, outcome: &Outcome) -> Stage {
+    match *outcome {
         Outcome::Done(result) => answered(call, Some(result)),
         Outcome::Kernel => Stage::Home,
         // Once more, at home.
@@ -138,7 +138,7 @@ pub(super) fn go_on(guest: &'static Guest, call: &mut Call) -> Stage {
         // SAFETY: the arguments of a system call.
         let outcome =
             state::preserved(call.keeps_vectors(), || unsafe { kernel::waitv(arguments) });
-        return settle(guest, call, outcome);
+        return settle(guest, call, &outcome);
     }
     let rest = Rest::from_words([
         call.notes[REST + 1],
@@ -155,5 +155,5 @@ pub(super) fn go_on(guest: &'static Guest, call: &mut Call) -> Stage {
     let outcome = state::preserved(call.keeps_vectors(), || unsafe {
         kernel::go_on(is_waitv, arguments, rest)
     });
-    settle(guest, call, outcome)
+    settle(guest, call, &outcome)
 }

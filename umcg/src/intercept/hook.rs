@@ -83,8 +83,8 @@ pub(super) unsafe extern "C" fn hook(call: &mut Call) -> Next {
     } else {
         guest.enter();
         call.notes[IS_OWN] = 1;
-        match begin(guest, call) {
-            Beginning::Stage(stage) => stage,
+        match &begin(guest, call) {
+            Beginning::Stage(stage) => *stage,
             Beginning::Suspend(how) => suspend::suspend(guest, call, how),
         }
     };

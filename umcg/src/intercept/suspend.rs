@@ -13,7 +13,7 @@ use super::guest::{self, Guest};
 use super::stage::{Stage, answered};
 use super::stand::LeaveReason;
 use super::state;
-use crate::futex::kernel::{self, Outcome, WordWait};
+use crate::futex::kernel::{self, Outcome, WordEnd, WordWait};
 use crate::rt;
 use crate::rt::wait::yielding::yield_to_another;
 use umcg_intercept::Call;
@@ -40,26 +40,52 @@ pub(super) enum Suspension {
     },
 }
 
+/// A call that leaves its server.
+///
+/// It is handed on by reference, and its outcome read where it was written: a processor waits some
+/// 5 ns with a copy by one load of words that several stores have just written, or of a word whose
+/// lowest byte alone they have.
+struct SuspendedCall<'a> {
+    how: &'a Suspension,
+    arguments: &'a [usize; 6],
+    /// Meaningless after a wake-up, and after giving way.
+    outcome: Outcome,
+}
+
+impl SuspendedCall<'_> {
+    /// Whether the call is done with result 0. Switches.
+    #[inline(always)]
+    fn leave(&mut self) -> bool {
+        match self.how {
+            Suspension::Word(wait) => match wait.wait() {
+                WordEnd::Woken => return true,
+                end => self.outcome = WordWait::outcome(end),
+            },
+            // SAFETY: the arguments of a system call.
+            Suspension::Futex => self.outcome = unsafe { kernel::futex(self.arguments) },
+            // SAFETY: likewise.
+            Suspension::List => self.outcome = unsafe { kernel::waitv(self.arguments) },
+            Suspension::Yield { is_for_all } => return yield_to_another() && !is_for_all,
+        }
+        false
+    }
+}
+
 /// Leaves the server, and tells how the call goes on afterwards. Switches.
 #[inline(always)]
-pub(super) fn suspend(guest: &'static Guest, call: &mut Call, how: Suspension) -> Stage {
-    let is_wait = !matches!(how, Suspension::Yield { .. });
-    let arguments = &call.arguments;
-    let outcome = state::preserved(call.keeps_vectors(), || match how {
-        Suspension::Word(wait) => wait.wait(),
-        // SAFETY: the arguments of a system call.
-        Suspension::Futex => unsafe { kernel::futex(arguments) },
-        // SAFETY: likewise.
-        Suspension::List => unsafe { kernel::waitv(arguments) },
-        Suspension::Yield { is_for_all } if yield_to_another() && !is_for_all => Outcome::Done(0),
-        Suspension::Yield { .. } => Outcome::Kernel,
-    });
-    if outcome == Outcome::Done(0) {
+pub(super) fn suspend(guest: &'static Guest, call: &mut Call, how: &Suspension) -> Stage {
+    let mut suspended = SuspendedCall {
+        how,
+        arguments: &call.arguments,
+        outcome: Outcome::Kernel,
+    };
+    if state::preserved(call.keeps_vectors(), || suspended.leave()) {
         answered(call, Some(0))
-    } else if is_wait {
-        futex::settle(guest, call, outcome)
-    } else {
+    } else if matches!(how, Suspension::Yield { .. }) {
         Stage::Native
+    } else {
+        let outcome = suspended.outcome;
+        futex::settle(guest, call, &outcome)
     }
 }
 

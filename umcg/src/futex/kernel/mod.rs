@@ -58,7 +58,8 @@ use crate::rt::Handle;
 use crate::rt::wait::cut;
 use memory::Reader;
 use rustix::io::Errno;
-use single::{Compared, WakeOp, WordEnd};
+pub(crate) use single::WordEnd;
+use single::{Compared, WakeOp};
 use time::FutexTimeout;
 
 /// The result of a call.
@@ -216,14 +217,19 @@ impl WordWait {
 
     /// Waits, right after a look. Switches.
     #[inline(always)]
-    pub(crate) fn wait(self) -> Outcome {
+    pub(crate) fn wait(&self) -> WordEnd {
         let WordWait {
             reader,
             address,
             expected,
             bits,
-        } = self;
-        let end = single::wait_looked(reader, address, expected, bits, u64::MAX);
+        } = *self;
+        single::wait_looked(reader, address, expected, bits, u64::MAX)
+    }
+
+    /// The result of the call, after such a wait.
+    #[cold]
+    pub(crate) fn outcome(end: WordEnd) -> Outcome {
         ended(end, FutexTimeout::NEVER, true)
     }
 }
