@@ -29,6 +29,7 @@
 //!    a detached worker the step itself gives back.
 
 pub(crate) mod active;
+pub(crate) mod countdown;
 pub(crate) mod guest;
 pub(crate) mod lack;
 pub(crate) mod poller;

@@ -292,7 +292,7 @@ impl RuntimeState {
     /// can be done.
     pub(crate) fn tell(&self, server: usize) {
         if let Some(local) = self.servers[server].local() {
-            local.hurry();
+            local.countdown.end_from_outside();
         }
         if self.watch.preemption.is_some() && !self.active.has(server) {
             self.preempt(server);

@@ -10,6 +10,7 @@
 //! `ServerState` is touched by its own kernel thread: by the loop here, and by workers that run on
 //! it inside the library (that is, not preempted). The fields that other threads read say so.
 
+use super::countdown::{Countdown, INTERVAL};
 use super::runtime::RuntimeState;
 use super::timers::Timers;
 use super::turns::{self, ServerTurn};
@@ -21,16 +22,13 @@ use crate::rt::task::runnable::Runnable;
 use crate::rt::task::{Handle, IS_FULL, IS_PLAIN, IS_THREAD, Task, WorkerKind, heap, thread};
 use std::cell::Cell;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use umcg_core::asymmetric;
 use umcg_core::context::way::nap;
 use umcg_core::raw::{self, Event, EventKind, Group};
 
 /// Called with a worker that has left, and the right to run it.
 pub(crate) type Step = fn(&ServerState, Runnable);
-
-/// How many workers a server runs between two checks of timers and I/O.
-pub(crate) const INTERVAL: u32 = 64;
 
 /// How often in a row the slot is served before the scheduler is asked.
 const STREAK: u32 = 16;
@@ -54,22 +52,22 @@ impl Load for ServerSlot {
     }
 }
 
-#[repr(align(128))]
+/// The fields that each switch touches come first, so that they share cache lines.
+#[repr(C, align(128))]
 #[allow(unreachable_pub, reason = "in a signature of a sealed trait")]
 pub struct ServerState {
-    here: Here,
+    /// The worker to run next, if the scheduler has slots. `watch` takes it if this server is
+    /// stuck.
+    slot: Biased<ServerSlot>,
     shared: *const RuntimeState,
     step: Cell<Step>,
     /// The worker that left for another, until its step is done.
     departed: Cell<Option<&'static Task>>,
-    /// Turns until the server checks timers and files. Also set to 0 by `watch`; that write may be
-    /// lost.
-    pub(crate) countdown: AtomicU32,
-    /// The worker to run next, if the scheduler has slots. `watch` takes it if this server is
-    /// stuck.
-    slot: Biased<ServerSlot>,
+    /// Turns until the server checks timers and files.
+    pub(crate) countdown: Countdown,
     /// How many workers in a row came from the slot.
     streak: Cell<u32>,
+    here: Here,
     /// Workers that have ended, to be reused as they are: sharing ones, and full ones.
     spares: [Spares; 2],
     /// Workers that were made here, and workers that ended here. Read by other threads.
@@ -105,7 +103,7 @@ impl ServerState {
                     count: Cell::new(0),
                 }
             }; 2],
-            countdown: AtomicU32::new(INTERVAL),
+            countdown: Countdown::new(),
             spawned: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             looks: AtomicU64::new(0),
@@ -257,9 +255,9 @@ impl ServerState {
         raw::Server::share_pools();
     }
 
-    /// Makes the server check timers and files before its next turn.
+    /// Makes the server check timers and files before its next turn. Called by this server only.
     pub(crate) fn hurry(&self) {
-        self.countdown.store(0, Relaxed);
+        self.countdown.end();
     }
 
     /// The server is about to check timers and files.
@@ -546,7 +544,7 @@ impl ServerState {
     #[inline(always)]
     pub(crate) fn is_due(&self) -> bool {
         let shared = self.shared();
-        self.countdown.load(Relaxed) == 0 || shared.attention() || shared.has_staying.load(Relaxed)
+        self.countdown.is_over() || shared.attention() || shared.has_staying.load(Relaxed)
     }
 
     /// Returns the worker to run next. Called by the worker that is about to stop. None also if the
@@ -556,8 +554,7 @@ impl ServerState {
         if self.is_due() {
             return None;
         }
-        self.countdown
-            .store(self.countdown.load(Relaxed).saturating_sub(1), Relaxed);
+        self.countdown.count();
         self.pick()
     }
 

@@ -9,6 +9,7 @@ pub(crate) mod inactive;
 pub(crate) mod kernel_call;
 pub(crate) mod quit;
 pub(crate) mod registry;
+mod spread;
 pub(crate) mod stall;
 pub(crate) mod symbols;
 pub(crate) mod threads;

@@ -2,10 +2,9 @@
 
 use super::{idle, inactive};
 use crate::rt::engine::runtime::RuntimeState;
-use crate::rt::engine::server::{INTERVAL, ServerState};
+use crate::rt::engine::server::ServerState;
 use crate::rt::task::runnable::Runnable;
 use crate::rt::wait::expire::expire;
-use std::sync::atomic::Ordering::*;
 use std::time::Duration;
 use umcg_core::raw;
 
@@ -43,11 +42,10 @@ pub(crate) fn next(local: &ServerState, server: raw::Server) -> Option<Runnable>
     if let Some(event) = server.try_wait() {
         local.settle(event);
     }
-    let countdown = local.countdown.load(Relaxed);
-    if countdown == 0 {
+    if local.countdown.is_over() {
         return look_around(local);
     }
-    local.countdown.store(countdown - 1, Relaxed);
+    local.countdown.count();
     local.pick()
 }
 
@@ -55,7 +53,7 @@ pub(crate) fn next(local: &ServerState, server: raw::Server) -> Option<Runnable>
 /// An inactive server comes here each time.
 #[cold]
 fn look_around(local: &ServerState) -> Option<Runnable> {
-    local.countdown.store(INTERVAL, Relaxed);
+    local.countdown.restart();
     let is_inactive = inactive::look(local);
     if !is_inactive || local.begin_inactive_turn() {
         look_at_time_and_files(local);

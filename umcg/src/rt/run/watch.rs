@@ -17,6 +17,7 @@
 
 use super::adapt::Adapter;
 use super::fault::PageFault;
+use super::spread::Spreader;
 use super::stall::Stay;
 use super::trim::Trimmer;
 use crate::io::driver::place;
@@ -48,12 +49,13 @@ pub(crate) fn main(shared: &RuntimeState, ready: impl FnOnce()) {
     let mut sampled = (0..seen.len()).cycle();
     let mut quiet = 0;
     let mut trimmer = Trimmer::new();
-    let mut adapter = Adapter::new(shared);
+    let (mut adapter, mut spreader) = (Adapter::new(shared), Spreader::new());
     let mut lack = shared.watch.lack();
     while !shared.watch.is_over() {
         shared.watch.begin();
         lack.look(&shared.name, &shared.stalls);
         adapter.look(shared);
+        let soon = spreader.look(shared);
         quiet = if shared.sleepers.are_all_asleep() {
             quiet + 1
         } else {
@@ -78,7 +80,8 @@ pub(crate) fn main(shared: &RuntimeState, ready: impl FnOnce()) {
         let tick = tick(
             shared,
             stuck || seen.iter().any(|seen| seen.fault.is_recent()),
-        );
+        )
+        .min(soon);
         trimmer.go_on();
         let all_busy = shared.sleepers.asleep() == 0;
         if all_busy && shared.driver.has_sources() && (stuck || shared.ranked) {
@@ -129,7 +132,7 @@ fn look(shared: &RuntimeState, index: usize, seen: &mut ServerSnapshot) -> bool 
     seen.stay.goes_on(shared, index);
     seen.fault.look(shared, index);
     expire(&server.timers);
-    local.hurry();
+    local.countdown.end_from_outside();
     if let Some(worker) = local.take_from_slot() {
         ready(worker, Why::Woken);
     }

@@ -12,6 +12,7 @@
 //!   there is one for each worker.
 //! - G4: a server that it names exists.
 
+use super::patrol::Patrol;
 use super::{Scheduler, Wake, Why, WorkStealing};
 use crate::rt::base::here::Here;
 use crate::rt::task::runnable::Runnable;
@@ -183,6 +184,14 @@ impl Chosen {
         match self {
             Chosen::Default(scheduler) => scheduler.give_away(here),
             Chosen::Other(other) => other.give_away(here),
+        }
+    }
+
+    /// The patrols of idle servers, with the scheduler that has them.
+    pub(crate) fn patrol(&self) -> Option<&Patrol> {
+        match self {
+            Chosen::Default(scheduler) => scheduler.patrol(),
+            Chosen::Other(_) => None,
         }
     }
 

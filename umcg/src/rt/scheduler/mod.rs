@@ -17,6 +17,7 @@ mod work_stealing;
 pub(crate) use chosen::{Chosen, RuntimeNamed};
 pub use earliest_deadline::EarliestDeadline;
 pub use fifo::Fifo;
+pub(crate) use patrol::{Patrol, PatrolLooks};
 pub use priority::Priority;
 pub use weighted::Weighted;
 pub use work_stealing::WorkStealing;

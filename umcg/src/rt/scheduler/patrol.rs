@@ -24,6 +24,9 @@
 //!   a thread that has put a worker into a queue, and finds a server on patrol, relies on a look
 //!   after that; a thread that finds none wakes a server, by the protocol of `idle`.
 //! - P3: new workers, and workers from outside, wake a sleeping server as before.
+//! - P4: some workers that run for a moment each have little to do with each other, and are better
+//!   off on more servers. No look tells which. So the runtime's watch tries it (`run/spread`), and
+//!   has the first servers steal what they find, P1 or not. A theft is right at any time.
 
 use crate::rt::base::here::Here;
 use crate::rt::base::sync::{
@@ -51,6 +54,9 @@ struct Beat {
     is_on_patrol: AtomicBool,
     /// How many naps are left.
     naps: AtomicU32,
+    /// How often it has looked for workers elsewhere, and how often it has left all that it found.
+    looked: AtomicU64,
+    left: AtomicU64,
     /// Its last look at each server.
     looks: Box<[Look]>,
 }
@@ -65,10 +71,20 @@ struct Look {
 
 /// The patrols of a runtime's servers.
 #[derive(Default)]
-pub(super) struct Patrol {
+pub(crate) struct Patrol {
     beats: Box<[Beat]>,
     /// How many servers are on patrol.
     count: AtomicUsize,
+    /// So many of the first servers steal whatever they find.
+    spread: AtomicUsize,
+}
+
+/// How often servers on patrol have looked, and how often in vain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PatrolLooks {
+    pub(crate) all: u64,
+    /// They found workers, and left them all.
+    pub(crate) left: u64,
 }
 
 impl Patrol {
@@ -109,11 +125,49 @@ impl Patrol {
         self.beat(here).is_on_patrol.load(Relaxed)
     }
 
+    /// The server has looked for workers elsewhere. It found some, or none, and left them all.
+    pub(super) fn note_vain_look(&self, here: &Here, found: bool) {
+        let beat = self.beat(here);
+        let one_more = |count: &AtomicU64| count.store(count.load(Relaxed) + 1, Relaxed);
+        one_more(&beat.looked);
+        if found {
+            one_more(&beat.left);
+        }
+    }
+
+    /// The looks of all servers in which they stole nothing. Called by any thread.
+    pub(crate) fn looks(&self) -> PatrolLooks {
+        let sum = |count: fn(&Beat) -> &AtomicU64| {
+            self.beats
+                .iter()
+                .map(|beat| count(beat).load(Relaxed))
+                .sum()
+        };
+        PatrolLooks {
+            all: sum(|beat| &beat.looked),
+            left: sum(|beat| &beat.left),
+        }
+    }
+
+    /// How many servers are on patrol. Called by any thread.
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(Relaxed)
+    }
+
+    /// From now on so many of the first servers steal whatever they find (P4). Called by any
+    /// thread.
+    pub(crate) fn spread(&self, servers: usize) {
+        self.spread.store(servers, Relaxed);
+    }
+
     /// A look at a server that has workers in its queues, `load` of them. Whether some of them are
     /// worth a theft (P1). `now` is the time in nanoseconds.
     pub(super) fn is_worthwhile(&self, here: &Here, victim: usize, load: usize, now: u64) -> bool {
         let beat = self.beat(here);
         beat.naps.store(NAPS, Relaxed);
+        if here.index() < self.spread.load(Relaxed) {
+            return true;
+        }
         let served = self.beats[victim].served.load(Relaxed);
         let look = &beat.looks[victim];
         let before = look.at.load(Relaxed);
@@ -186,6 +240,18 @@ mod tests {
         assert!(patrol.is_worthwhile(&thief, 1, 1, LATER));
         // The last look is too old to tell anything.
         assert!(!patrol.is_worthwhile(&thief, 1, 1, LATER + LONGEST));
+    }
+
+    #[test]
+    fn a_server_that_spreads_takes_what_it_finds() {
+        let (patrol, thief, _) = patrol();
+        patrol.spread(1);
+        assert!(patrol.is_worthwhile(&thief, 1, 1, FIRST));
+        patrol.spread(0);
+        assert!(!patrol.is_worthwhile(&thief, 1, 1, FIRST));
+        patrol.note_vain_look(&thief, true);
+        patrol.note_vain_look(&thief, false);
+        assert_eq!(patrol.looks(), PatrolLooks { all: 2, left: 1 });
     }
 
     #[test]

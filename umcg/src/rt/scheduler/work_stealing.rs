@@ -139,6 +139,11 @@ impl WorkStealing {
         }
     }
 
+    /// The patrols of idle servers, if they go on patrol.
+    pub(crate) fn patrol(&self) -> Option<&Patrol> {
+        self.patrol.as_ref()
+    }
+
     #[inline(always)]
     fn own(&self) -> &PerServer<LocalQueues> {
         match &self.own {
@@ -211,11 +216,18 @@ impl WorkStealing {
     /// Takes half of the workers of the server that has the most, of those where that pays.
     fn steal_on_patrol(&self, here: &Here, patrol: &Patrol) -> Option<Runnable> {
         let now = clock::now();
-        let (_, victim) = (0..self.own().servers())
+        let mut found = false;
+        let victim = (0..self.own().servers())
             .filter(|index| *index != here.index())
             .map(|index| (self.own().hint(index), index))
-            .filter(|(load, index)| *load > 0 && patrol.is_worthwhile(here, *index, *load, now))
-            .max()?;
+            .filter(|(load, _)| *load > 0)
+            .inspect(|_| found = true)
+            .filter(|(load, index)| patrol.is_worthwhile(here, *index, *load, now))
+            .max();
+        let Some((_, victim)) = victim else {
+            patrol.note_vain_look(here, found);
+            return None;
+        };
         let loot = self.own().try_other(victim, LocalQueues::loot)?;
         self.keep(here, loot)
     }
