@@ -10,7 +10,10 @@
 //! `ServerState` is touched by its own kernel thread: by the loop here, and by workers that run on
 //! it inside the library (that is, not preempted). The fields that other threads read say so.
 
-use super::countdown::{Countdown, INTERVAL};
+mod inactive;
+mod spares;
+
+use super::countdown::Countdown;
 use super::runtime::RuntimeState;
 use super::timers::Timers;
 use super::turns::{self, ServerTurn};
@@ -19,9 +22,9 @@ use crate::rt::base::per_server::{Biased, Load};
 use crate::rt::base::rank::{self, Post};
 use crate::rt::scheduler::Why;
 use crate::rt::task::runnable::Runnable;
-use crate::rt::task::{Handle, IS_FULL, IS_PLAIN, IS_THREAD, Task, WorkerKind, heap, thread};
+use crate::rt::task::{Handle, IS_THREAD, Task, heap, thread};
+use spares::Spares;
 use std::cell::Cell;
-use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use umcg_core::asymmetric;
 use umcg_core::context::way::nap;
@@ -32,15 +35,6 @@ pub(crate) type Step = fn(&ServerState, Runnable);
 
 /// How often in a row the slot is served before the scheduler is asked.
 const STREAK: u32 = 16;
-
-/// A list of workers that have ended, linked through their descriptors.
-struct Spares {
-    first: Cell<Option<&'static Task>>,
-    count: Cell<u32>,
-}
-
-/// The most spares that are kept of a kind. The others go to the pools of stacks, for all servers.
-const MOST_SPARES: u32 = 128;
 
 /// A worker, and why it is ready.
 #[derive(Default)]
@@ -97,12 +91,7 @@ impl ServerState {
             departed: Cell::new(None),
             slot: Biased::new(ServerSlot(None)),
             streak: Cell::new(0),
-            spares: [const {
-                Spares {
-                    first: Cell::new(None),
-                    count: Cell::new(0),
-                }
-            }; 2],
+            spares: [const { Spares::new() }; 2],
             countdown: Countdown::new(),
             spawned: AtomicU64::new(0),
             ended: AtomicU64::new(0),
@@ -204,57 +193,6 @@ impl ServerState {
         Some(another)
     }
 
-    /// Takes an ended worker of this kind, with the right to run it.
-    #[inline(always)]
-    pub(crate) fn take_spare(&self, kind: WorkerKind) -> Option<&'static Task> {
-        let spares = &self.spares[kind as usize];
-        let task = spares.first.get()?;
-        // SAFETY: null, or the next in the list, which is never freed.
-        spares
-            .first
-            .set(unsafe { task.next.load(Relaxed).as_ref() });
-        spares.count.set(spares.count.get() - 1);
-        Some(task)
-    }
-
-    /// Recycles a worker that has ended.
-    ///
-    /// # Safety
-    /// The caller is on this server, and has the right to run the worker, which is one of this
-    /// runtime's.
-    #[inline(always)]
-    pub(crate) unsafe fn recycle(&self, task: &'static Task) {
-        let flags = task.flags.load(Relaxed);
-        let spares = &self.spares[usize::from(flags & IS_FULL != 0)];
-        if flags & IS_PLAIN == 0 || spares.count.get() == MOST_SPARES {
-            // SAFETY: passed on.
-            return unsafe { task.worker().discard() };
-        }
-        task.flags.store(0, Relaxed);
-        let next = spares.first.replace(Some(task));
-        task.next.store(
-            next.map_or(null_mut(), |next| (next as *const Task).cast_mut()),
-            Relaxed,
-        );
-        spares.count.set(spares.count.get() + 1);
-    }
-
-    pub(crate) fn discard_spares(&self) {
-        for kind in [WorkerKind::Sharing, WorkerKind::Full] {
-            while let Some(task) = self.take_spare(kind) {
-                // SAFETY: the list gave the right to it.
-                unsafe { task.worker().discard() };
-            }
-        }
-    }
-
-    /// Gives the stacks and blocks that this server keeps to all servers. Called by this server, or
-    /// by a worker that it runs.
-    pub(crate) fn share_spares(&self) {
-        self.discard_spares();
-        raw::Server::share_pools();
-    }
-
     /// Makes the server check timers and files before its next turn. Called by this server only.
     pub(crate) fn hurry(&self) {
         self.countdown.end();
@@ -278,45 +216,6 @@ impl ServerState {
             } else {
                 scheduler.has_work(&self.here)
             }
-    }
-
-    /// Whether this server leaves to others what these may run. Called by this server only, as what
-    /// follows.
-    pub(crate) fn is_inactive(&self) -> bool {
-        self.is_inactive.get()
-    }
-
-    pub(crate) fn set_inactive(&self, is_inactive: bool) {
-        self.is_inactive.set(is_inactive);
-        self.inactive_turns.set(0);
-        self.hurry();
-    }
-
-    /// Begins a turn of an inactive server. Whether it is to check timers and files. The worker
-    /// that it runs now comes back to the loop.
-    pub(crate) fn begin_inactive_turn(&self) -> bool {
-        self.hurry();
-        let turns = self.inactive_turns.get();
-        self.inactive_turns
-            .set(turns.checked_sub(1).unwrap_or(INTERVAL));
-        turns == 0
-    }
-
-    /// Leaves the worker that was to run next here to other servers.
-    pub(crate) fn give_slot_away(&self) {
-        if let Some((worker, why)) = self.take_slot() {
-            self.shared().ready_outside(worker, why);
-        }
-    }
-
-    /// The worker to run next on an inactive server.
-    pub(crate) fn pick_bound(&self) -> Option<Runnable> {
-        let shared = self.shared();
-        if shared.ranked {
-            self.pick_ranked()
-        } else {
-            shared.scheduler.next_bound(&self.here)
-        }
     }
 
     /// Takes away the worker that was to run next here. Called by other threads when this server is
