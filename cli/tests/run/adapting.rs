@@ -1,5 +1,6 @@
 //! Programs under `umcg run` that are confined to fewer processors while they run, from outside.
 
+use crate::processors::Processors;
 use crate::seeing::{UMCG, command_of, dump, programs};
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,27 +10,6 @@ use std::time::{Duration, Instant};
 
 /// Far longer than it takes on any machine that is only slow.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-/// A set of processors, as the kernel has it.
-type Processors = [u64; 16];
-
-/// The processors that this thread may use.
-fn allowed() -> Processors {
-    let mut set = Processors::default();
-    let place = (&raw mut set).cast();
-    // SAFETY: room for a set of that size.
-    let result = unsafe { libc::sched_getaffinity(0, size_of_val(&set), place) };
-    assert_eq!(result, 0);
-    set
-}
-
-/// The first of them.
-fn first_of(all: &Processors) -> Processors {
-    let mut first = Processors::default();
-    let index = all.iter().position(|word| *word != 0).unwrap();
-    first[index] = all[index] & all[index].wrapping_neg();
-    first
-}
 
 /// All threads of the process may use these processors only, as by `taskset -ap`.
 fn confine(process: u32, to: &Processors) {
@@ -45,8 +25,8 @@ fn confine(process: u32, to: &Processors) {
             return;
         }
         for task in new {
-            // SAFETY: a set of that size. A thread that has ended needs none.
-            unsafe { libc::sched_setaffinity(task, size_of_val(to), (&raw const *to).cast()) };
+            // A thread that has ended needs none.
+            let _ = to.give(task);
             done.insert(task);
         }
     }
@@ -84,7 +64,7 @@ fn servers_follow_the_processors() {
         return println!("SKIPPED: servers that follow the processors: there is one");
     }
     let Some(programs) = programs() else { return };
-    let all = allowed();
+    let all = Processors::allowed();
     for options in [
         &[][..],
         &["--scheduler", "fifo"],
@@ -109,12 +89,12 @@ fn servers_follow_the_processors() {
         let full = format!(": 13 threads, {cpus} servers");
         wait_for_line(process, &full);
         for _ in 0..2 {
-            confine(process, &first_of(&all));
+            confine(process, &all.first());
             wait_for_line(process, &format!("{full}, 1 active"));
             confine(process, &all);
             wait_for_line(process, &full);
         }
-        confine(process, &first_of(&all));
+        confine(process, &all.first());
         wait_for_line(process, &format!("{full}, 1 active"));
         let mut input = running.0.stdin.take().unwrap();
         input.write_all(b"x").unwrap();
