@@ -77,7 +77,7 @@ impl Feature {
 
 /// Not among them: calls without which the process ends, by `docs/refusals.md`, and
 /// `rt_tgsigqueueinfo`, without which signals come without their information.
-const FEATURES: [Feature; 17] = [
+const FEATURES: [Feature; 18] = [
     feature("clone3", &[libc::SYS_clone3]).missing(),
     feature("close_range", &[libc::SYS_close_range]).alone(),
     feature("epoll_pwait2", &[libc::SYS_epoll_pwait2]),
@@ -90,6 +90,7 @@ const FEATURES: [Feature; 17] = [
             libc::SYS_io_uring_register,
         ],
     ),
+    feature("fstatfs", &[libc::SYS_fstatfs]),
     feature("madvise", &[libc::SYS_madvise]).alone(),
     feature("membarrier", &[libc::SYS_membarrier]),
     feature("memfd_create", &[libc::SYS_memfd_create]),

@@ -158,6 +158,7 @@ fn scheduled_by(call: &Call) -> Option<usize> {
         | libc::SYS_sched_setaffinity
         | libc::SYS_sched_setattr => Some(first),
         libc::SYS_setpriority if first as u32 == libc::PRIO_PROCESS => Some(second),
+        libc::SYS_ioprio_set if first as u32 as usize == IOPRIO_WHO_PROCESS => Some(second),
         _ => None,
     }
 }
@@ -271,9 +272,11 @@ fn note_stack(guest: &Guest, new: usize) {
     }
 }
 
+/// Of ioprio_set(2): a thread, in spite of the name.
+pub(super) const IOPRIO_WHO_PROCESS: usize = 1;
+
 /// The first two arguments of setpriority(2) and ioprio_set(2).
 fn note_priority(guest: &Guest, call: &Call) {
-    const IOPRIO_WHO_PROCESS: usize = 1;
     let [which, id, ..] = call.arguments;
     let one = if call.number as libc::c_long == libc::SYS_setpriority {
         libc::PRIO_PROCESS as usize

@@ -1,6 +1,7 @@
 //! Descriptors of the library's own: the program neither closes nor replaces them.
 
 use super::class::Watched;
+use super::file_write;
 use super::stage::{Stage, answered};
 use crate::io::driver::place;
 use umcg_core::call as make;
@@ -18,10 +19,15 @@ pub(super) fn begin(call: &mut Call, watched: Watched) -> Stage {
         _ => return close_range(call, first as u32, second as u32, flags),
     };
     if is_refused {
-        answered(call, Some(EBADF))
-    } else {
-        Stage::Home
+        return answered(call, Some(EBADF));
     }
+    let replaced = match watched {
+        Watched::Replace => second,
+        _ => first,
+    };
+    let replaced = replaced as u32 as usize;
+    file_write::forget(replaced..=replaced);
+    Stage::Home
 }
 
 /// The parts of a range between the library's descriptors: all but the last one at once, which is
@@ -36,6 +42,7 @@ fn close_range(call: &mut Call, first: u32, last: u32, flags: usize) -> Stage {
         // The table of one kernel thread, at home or of a server.
         return answered(call, Some(EINVAL));
     }
+    file_write::forget(first as usize..=last as usize);
     let mut rest = None;
     for range in place::between(first, last) {
         if let Some((first, last)) = rest.replace(range) {

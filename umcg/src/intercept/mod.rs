@@ -15,6 +15,8 @@
 //! | `run` | the runtime that schedules them |
 //! | `futex`, `sleep` | waits that are served in user mode |
 //! | `trial` | calls that may block, tried in place |
+//! | `file_write` | writes to files, made in place |
+//! | `in_place` | errors, kinds of files and signals, for both |
 //! | `partial` | the rest of those that were done in part |
 //! | `thread` | clone, fork, exec, exit |
 //! | `homes`, `home` | kernel threads whose guests have ended, for new threads |
@@ -46,12 +48,14 @@ mod courier;
 mod cpu_time;
 mod descriptor;
 mod dump;
+mod file_write;
 mod freed;
 mod futex;
 mod guest;
 mod home;
 mod homes;
 mod hook;
+mod in_place;
 mod layout;
 mod list;
 mod maps;

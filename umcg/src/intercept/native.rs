@@ -1,9 +1,9 @@
 //! Threads that are left to the kernel: the program asks the kernel to do for them what no server
 //! can. They stay at home, where they run and wait as natively.
 //!
-//! - *Scheduling.* Another policy, another nice value, or processors that leave out one which
-//!   servers may use. It is compared after each call that changes it, so a thread that gets back to
-//!   the usual leaves again.
+//! - *Scheduling.* Another policy, nice value or I/O priority, or processors that leave out one
+//!   which servers may use. It is compared after each call that changes it, so a thread that gets
+//!   back to the usual leaves again.
 //! - *State.* Calls depend on state of the kernel thread that makes them, which threads have in
 //!   common until one asks for its own ([`State`](super::class::State)): credentials, filters,
 //!   namespaces. Threads that it makes have the same state, and stay as well. The C library changes
@@ -15,7 +15,7 @@
 //! when it is adopted, once the program has made such a call at all.
 
 use super::guest::{self, Guest};
-use super::{class, cpu_time, servers};
+use super::{attributes, class, cpu_time, servers};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use umcg_core::call;
 use umcg_core::context::lock::HoldLock;
@@ -36,6 +36,8 @@ const WORDS: usize = CPUS / u64::BITS as usize;
 struct Scheduling {
     policy: isize,
     nice: isize,
+    /// The priority of requests to disks, or the error of the question.
+    io: isize,
     cpus: [u64; WORDS],
 }
 
@@ -43,6 +45,7 @@ impl Scheduling {
     /// None if the thread is gone, or the kernel does not tell.
     fn of(tid: u32) -> Option<Scheduling> {
         const NICE: usize = libc::PRIO_PROCESS as usize;
+        const IO: usize = attributes::IOPRIO_WHO_PROCESS;
         let tid = tid as usize;
         let mut cpus = [0; WORDS];
         let at = cpus.as_mut_ptr().expose_provenance();
@@ -59,6 +62,7 @@ impl Scheduling {
         is_told.then_some(Scheduling {
             policy: policy & !(libc::SCHED_RESET_ON_FORK as isize),
             nice,
+            io: ask(libc::SYS_ioprio_get, [IO, tid, 0, 0, 0, 0]),
             cpus,
         })
     }
@@ -68,6 +72,7 @@ impl Scheduling {
         let mut pairs = self.cpus.iter().zip(&servers.cpus);
         self.policy == servers.policy
             && self.nice == servers.nice
+            && self.io == servers.io
             && pairs.all(|(own, theirs)| theirs & !own == 0)
     }
 }

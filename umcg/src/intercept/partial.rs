@@ -12,8 +12,8 @@
 //! A pipe without readers sends SIGPIPE after a part as well.
 
 use super::class::Trial;
+use super::in_place::is_on_disk;
 use super::stage::{DONE, LIMIT, POLLED, Stage, answered};
-use super::trial::is_on_disk;
 use rustix::fs::{OFlags, SeekFrom, fcntl_getfl, seek};
 use rustix::net::sockopt::{Timeout, socket_timeout};
 use rustix::process::{Resource, getrlimit};

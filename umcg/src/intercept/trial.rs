@@ -9,19 +9,20 @@
 //!   makes the call. So the signal is left out or taken back, and the call made again at home.
 
 use super::class::Trial;
+use super::file_write::{self, FileWrite};
 use super::guest::{self, Guest};
+use super::in_place::{is_answer, is_on_disk, take_back};
 use super::partial;
 use super::stage::{DONE, Stage, answered};
 use super::stats::CountKind;
-use std::os::fd::BorrowedFd;
 use std::ptr::from_ref;
 use umcg_core::call as make;
-use umcg_core::signal::take_pending;
 use umcg_intercept::Call;
 
 const EAGAIN: isize = -(libc::EAGAIN as isize);
 const EPIPE: isize = -(libc::EPIPE as isize);
 const EFBIG: isize = -(libc::EFBIG as isize);
+const EOPNOTSUPP: isize = -(libc::EOPNOTSUPP as isize);
 
 pub(super) fn begin(guest: &Guest, call: &mut Call, trial: Trial) -> Stage {
     if !guest::is_away() {
@@ -47,6 +48,7 @@ fn attempt(call: &mut Call, trial: Trial) -> Option<isize> {
         (Trial::ReadAt, libc::SYS_pread64) if call.arguments[3] == OWN_POSITION => None,
         (Trial::ReadAt, libc::SYS_pread64) => read(call, call.arguments[3]),
         (Trial::Write, libc::SYS_write) => write(call),
+        (Trial::Write, libc::SYS_writev) | (Trial::WriteAt, _) => done(file_write::attempt(call)),
         (Trial::Receive, libc::SYS_recvfrom) => receive(number, call.arguments, 3),
         (Trial::Receive, libc::SYS_recvmsg) => receive(number, call.arguments, 2),
         (Trial::Send, libc::SYS_sendto) => send(call),
@@ -100,46 +102,19 @@ fn read(call: &mut Call, mut position: usize) -> Option<isize> {
     }
 }
 
-/// Whether this error of a try is that of the call. A socket tells an error once, and a message
-/// that could not be stored is gone, so the call at home would not meet them again. The others say
-/// that it would wait, or may be due to the newer call or to a signal of the server's, and cost
-/// nothing.
-fn is_answer(error: isize) -> bool {
-    let others = [
-        libc::EAGAIN,
-        libc::EOPNOTSUPP,
-        libc::ENOSYS,
-        libc::EPERM,
-        libc::EINVAL,
-        libc::EINTR,
-    ];
-    !others.contains(&(-error as i32))
-}
-
-/// Whether it is a file of a disk. A try then ends where its data is not in memory, and a read does
-/// not. Asks no daemon of a file system, which might let the server wait; but where statx(2) is
-/// missing or refused.
-pub(super) fn is_on_disk(fd: usize) -> bool {
-    use rustix::fs::{AtFlags, FileType, StatxFlags, fstat, statx};
-    // SAFETY: a read had data, so it is open; if it has been closed since, the kernel says so.
-    let fd = unsafe { BorrowedFd::borrow_raw(fd as i32) };
-    let from_memory = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-    let kind = statx(fd, c"", from_memory, StatxFlags::TYPE)
-        .map(|known| known.stx_mode.into())
-        .or_else(|_| fstat(fd).map(|known| known.st_mode))
-        .map(FileType::from_raw_mode);
-    matches!(kind, Ok(FileType::RegularFile | FileType::BlockDevice))
-}
-
-/// Writes to a socket, a pipe or the like, as far as that needs no wait.
+/// Writes to a socket, a pipe or the like, as far as that needs no wait; or to a file.
 fn write(call: &mut Call) -> Option<isize> {
     const NO_WAIT: usize = libc::RWF_NOWAIT as usize;
     let [fd, at, bytes, ..] = call.arguments;
+    if file_write::is_known(fd) {
+        return done(file_write::attempt(call));
+    }
     let part = [at, bytes];
     let part = from_ref(&part).expose_provenance();
     // SAFETY: the guest's buffer, which the kernel checks.
     let result = unsafe { make(libc::SYS_pwritev2, [fd, part, 1, OWN_POSITION, 0, NO_WAIT]) };
     match result {
+        EOPNOTSUPP => return done(file_write::attempt(call)),
         EPIPE => take_back(libc::SIGPIPE),
         EFBIG => take_back(libc::SIGXFSZ),
         _ => {}
@@ -147,9 +122,12 @@ fn write(call: &mut Call) -> Option<isize> {
     settle_part(call, result)
 }
 
-/// This signal of a write came to the server's kernel thread, which blocks it.
-fn take_back(signal: libc::c_int) {
-    take_pending(1 << (signal - 1), None);
+/// The result of a write to a file.
+fn done(write: FileWrite) -> Option<isize> {
+    match write {
+        FileWrite::Done(result) => Some(result),
+        FileWrite::Home | FileWrite::Other => None,
+    }
 }
 
 /// Of a call whose third argument is a number of bytes behind the second, this result was had:

@@ -241,6 +241,7 @@ pub(crate) const UNTESTED: &[&str] = &[
     "clock_nanosleep",
     "close",
     "close_range",
+    "fstatfs",
     "futex",
     "getpid",
     "getrusage",

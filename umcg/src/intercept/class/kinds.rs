@@ -90,13 +90,16 @@ pub(crate) enum Trial {
     /// whether a background process stops; a descriptor for signals at home; a file by RWF_NOWAIT,
     /// then at home.
     Read,
-    /// As `Read`, for sockets, pipes and events; all others at home (files of /proc take a thread's
-    /// attributes from that thread only). A blocking write writes all. EPIPE comes with a SIGPIPE
-    /// for the *kernel thread*: on a server use MSG_NOSIGNAL, or repeat the call at home and take
-    /// the signal from the server's pending ones.
+    /// As `Read`, for sockets, pipes and events, and as `WriteAt` for files; all others at home
+    /// (files of /proc take a thread's attributes from that thread only). A blocking write writes
+    /// all. EPIPE comes with a SIGPIPE for the *kernel thread*: on a server use MSG_NOSIGNAL, or
+    /// repeat the call at home and take the signal from the server's pending ones.
     Write,
     /// By preadv2 with RWF_NOWAIT, then at home: no event tells when the disk has answered.
     ReadAt,
+    /// There is no flag in most file systems: in place if the file is on a disk or in memory of
+    /// this machine, and writes have not waited lately, else at home.
+    WriteAt,
     /// By MSG_DONTWAIT. Mind MSG_WAITALL, SO_RCVLOWAT, SO_RCVTIMEO: ask for the latter when it has
     /// to wait, they are inherited by accept, and set by other processes.
     Receive,
@@ -138,7 +141,9 @@ impl Trial {
     /// How it goes on when the call would block.
     pub(crate) const fn afterwards(self) -> Afterwards {
         match self {
-            Trial::ReadAt | Trial::Connect | Trial::Semaphore | Trial::Message => Afterwards::Home,
+            Trial::ReadAt | Trial::WriteAt | Trial::Connect | Trial::Semaphore | Trial::Message => {
+                Afterwards::Home
+            }
             Trial::Read
             | Trial::Write
             | Trial::Receive

@@ -19,8 +19,9 @@
 //! and of other processes, are not seen: for them the belief has an end.
 
 use super::super::class::Trial;
+use super::super::in_place::is_on_disk;
 use super::super::memory;
-use super::super::trial::{OWN_POSITION, is_as_vector, is_on_disk, look, receive};
+use super::super::trial::{OWN_POSITION, is_as_vector, look, receive};
 use super::partial;
 use super::ready::{self, ReadNumber};
 use crate::io::driver::source::{Direction, ReadinessSnapshot};

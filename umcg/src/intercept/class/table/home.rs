@@ -46,10 +46,6 @@ pub(in super::super) const HOME: &[Row] = rows! {
     "The end, data and holes of a file are known to its file system."
     8 lseek;
 
-    [Class::Home, Long, reads FDS.and(RIGHTS).and(State::IO)]
-    "Writes to a file: a disk is waited for, and SIGXFSZ goes to the kernel thread that writes."
-    18 pwrite64, 296 pwritev, 328 pwritev2;
-
     [Class::Home, Long, reads FDS.and(State::IO)]
     "Two files, either of which may block; the flag for a try is only for pipes."
     40 sendfile, 275 splice, 276 tee, 278 vmsplice, 326 copy_file_range;
@@ -102,7 +98,7 @@ pub(in super::super) const HOME: &[Row] = rows! {
     315 sched_getattr;
 
     [Class::Home, Briefly, reads RIGHTS.and(State::IO), changes State::IO]
-    "The priority of requests to disks is a thread's: those are made at home."
+    "The priority of requests to disks is a thread's: one with a priority of its own stays at home."
     251 ioprio_set, 252 ioprio_get;
 
     [Class::Home, Never, reads State::AREAS.and(State::TID), changes State::AREAS]

@@ -22,6 +22,11 @@ pub(in super::super) const TRIED: &[Row] = rows! {
     "A file with positions: its data are in memory, or a disk is waited for."
     17 pread64, 295 preadv, 327 preadv2;
 
+    [Class::Try(Trial::WriteAt), Long, reads FDS.and(State::CREDENTIALS)]
+    "Writes to a file: a disk is waited for, and SIGXFSZ goes to the kernel thread that writes. \
+        Threads with a priority of their own for disks stay at home."
+    18 pwrite64, 296 pwritev, 328 pwritev2;
+
     [Class::Try(Trial::Receive), Long, reads FDS; by Flags4]
     "Waits for a peer."
     45 recvfrom, 299 recvmmsg;
