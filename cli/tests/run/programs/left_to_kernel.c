@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Threads for which the kernel does more than to run them: with processors, a nice value or a
- * policy of their own, and with timers on the clocks of their CPU time. */
+/* Threads for which the kernel does more than to run them: with processors, a nice value, a policy
+ * or an I/O priority of their own, and with timers on the clocks of their CPU time. */
 #include "check.h"
 #include <sys/resource.h>
 
@@ -112,6 +112,17 @@ static void *is_idle(void *arg)
     return arg;
 }
 
+static void *is_late_at_disks(void *arg)
+{
+    enum { THREAD = 1, IDLE = 3 << 13 };
+
+    take_turns();
+    MUST(syscall(SYS_ioprio_set, THREAD, 0, IDLE) == 0);
+    is_at_home();
+    MUST(syscall(SYS_ioprio_get, THREAD, 0) == IDLE);
+    return arg;
+}
+
 static void handles(int number)
 {
     (void)number;
@@ -193,6 +204,11 @@ int main(void)
     give_turns();
     join(thread);
     SHOWN("policy");
+    thread = spawn(is_late_at_disks, NULL);
+    give_turns();
+    give_turns();
+    join(thread);
+    SHOWN("I/O priority");
     thread = spawn(has_timer, NULL);
     give_turns();
     give_turns();
