@@ -11,9 +11,9 @@
 //! - A write that takes long has waited: for a disk (O_DSYNC, O_DIRECT), or because too much is
 //!   dirty. Meanwhile its server runs nobody. So the writes of some time after that are made at
 //!   home; if the next one takes long again, for twice that time.
-//! - To find out which file it is takes as long as the write. So that is noted by the number of the
-//!   descriptor, until the program closes or replaces it (`descriptor`). An answer that is found out
-//!   while another thread does that is not noted: numbers have versions.
+//! - To find out which file it is takes as long as the write. So that is noted by the descriptor's
+//!   number, until the program closes or replaces it (`descriptor`). An answer that is found while
+//!   another thread does that is not noted: numbers have versions.
 //! - SIGXFSZ is for the thread that writes. It is taken back, and the call made again at home.
 
 use super::in_place::{is_answer, is_on_disk, take_back};

@@ -3,7 +3,6 @@
  * Threads that wait for each other and write to files in turn, as those of databases and of logs
  * do; and descriptors that are a file first, and then something that a write waits for.
  */
-#define _GNU_SOURCE
 #include "check.h"
 #include <sys/uio.h>
 
