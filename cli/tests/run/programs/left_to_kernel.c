@@ -4,10 +4,11 @@
 #include "check.h"
 #include <sys/resource.h>
 
-enum { TURNS = 200, BUSY_US = 200, TIMER_MS = 20, PATIENCE_MS = 10000, NICER = 5 };
+enum { TURNS = 200, BUSY_US = 200, TIMER_MS = 20, PATIENCE_MS = 10000 };
 
 static sem_t go, gone;
 static _Atomic int fired;
+static int nice_value;
 
 /* Waits and wakes, so that it has been elsewhere. */
 static void take_turns(void)
@@ -86,17 +87,20 @@ static void *is_nicer(void *arg)
     *(long *)arg = syscall(SYS_gettid);
     take_turns();
     is_at_home();
-    MUST(getpriority(PRIO_PROCESS, 0) == NICER);
+    MUST(getpriority(PRIO_PROCESS, 0) == nice_value);
     return NULL;
 }
 
 static void nicer(void)
 {
     long tid;
-    pthread_t thread = spawn(is_nicer, &tid);
+    pthread_t thread;
 
+    /* One that the process does not have. */
+    nice_value = (getpriority(PRIO_PROCESS, 0) + 20) / 2;
+    thread = spawn(is_nicer, &tid);
     give_turns();
-    MUST(setpriority(PRIO_PROCESS, (id_t)tid, NICER) == 0);
+    MUST(setpriority(PRIO_PROCESS, (id_t)tid, nice_value) == 0);
     give_turns();
     join(thread);
 }
