@@ -302,6 +302,10 @@ impl Guest {
     pub(super) fn wait_as_thread(&'static self) {
         let task = descriptor::begin_with(&self.own);
         self.thread.store(from_ref(task).cast_mut(), Relaxed);
+        // A signal may have come before, since the call has begun.
+        if self.is_closed.load(Relaxed) {
+            cut::cut_here(task);
+        }
     }
 
     /// The descriptor that the calling guest waits with, if it has waited.
