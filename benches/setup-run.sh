@@ -9,7 +9,7 @@
 set -eu
 
 packages="gcc g++ libc6-dev libgomp1 libopenblas-dev python3 sysbench rt-tests memcached \
-redis-server nginx-light xz-utils pigz stress-ng"
+redis-server nginx-light xz-utils pigz stress-ng rocksdb-tools"
 
 if ! command -v apt-get > /dev/null; then
     echo "setup-run.sh: no apt-get here: install by hand: $packages" >&2

@@ -57,6 +57,7 @@ const BARS: &[Bar] = &[
     bar("nginx", None, EVEN),
     bar("xz", None, EVEN),
     bar("pigz", None, EVEN),
+    bar("rocksdb", None, EVEN),
     bar("hackbench-sockets", None, EVEN),
     bar("hackbench-pipes", None, EVEN),
 ];

@@ -7,6 +7,8 @@ use super::entry::{Ask, Count, Entry, File, Measure};
 /// Groups of hackbench, and the senders and receivers of each.
 const GROUPS: u64 = 2;
 const SENDERS: u64 = 10;
+/// Threads of db_bench.
+const WRITERS: u64 = 8;
 /// Bytes of the file that xz and pigz compress.
 const INPUT: [usize; 2] = [16 << 20, 64 << 10];
 /// Its name.
@@ -115,6 +117,17 @@ pub(super) static ENTRIES: &[Entry] = &[
         words("--stdout --no-name --processes 4", &[TEXT])
     }),
     tool(
+        "rocksdb",
+        "db_bench",
+        |ask| {
+            let (writers, records) = (WRITERS.to_string(), ask.count.to_string());
+            let folder = ask.folder.join("rocksdb").display().to_string();
+            let fixed = "--benchmarks=fillrandom --threads";
+            words(fixed, &[&writers, "--num", &records, "--db", &folder])
+        },
+        counted(2000, rocksdb),
+    ),
+    tool(
         "stress-ng-futex",
         "stress-ng",
         |ask| stress_arguments(ask, "futex"),
@@ -174,6 +187,18 @@ fn hackbench(text: &str, ask: &Ask<'_>) -> Option<Count> {
     let seconds = text.lines().find_map(|line| line.strip_prefix("Time:"))?;
     let messages = GROUPS * SENDERS * SENDERS * ask.count;
     count(&messages.to_string(), seconds.trim())
+}
+
+/// "fillrandom   :      38.383 micros/op 198102 ops/sec 2.019 seconds 400000 operations;   21.9
+/// MB/s".
+fn rocksdb(text: &str, _: &Ask<'_>) -> Option<Count> {
+    let line = text.lines().find(|line| line.starts_with("fillrandom"))?;
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let before = |unit: &str| {
+        let at = words.iter().position(|word| *word == unit)?;
+        words.get(at.checked_sub(1)?).copied()
+    };
+    count(before("operations;")?, before("seconds")?)
 }
 
 fn stress_arguments(ask: &Ask<'_>, stressor: &str) -> Vec<String> {
@@ -278,6 +303,10 @@ mod tests {
             None,
             "too short to tell"
         );
+        let said = "fillrandom   :  38.383 micros/op 198102 ops/sec 2.019 seconds \
+                    400000 operations;   21.9 MB/s\n";
+        assert_eq!(rocksdb(said, &ask()), is(400_000.0, 2.019));
+        assert_eq!(rocksdb("fillrandom : seconds operations;\n", &ask()), None);
         let said = "stress-ng: info:  [9] dispatching hogs: 1 futex\n\
                     stress-ng: metrc: [9] stressor bogo ops real time\n\
                     stress-ng: metrc: [9] futex  20000  0.08  0.01  0.09  200000.00  209926.95\n\
