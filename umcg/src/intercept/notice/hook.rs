@@ -223,6 +223,8 @@ fn of_worker(worker: raw::Worker, call: &mut Call) -> Next {
         Class::User(User::Sleep) => doze(worker, call),
         Class::User(User::Yield) if give_way(call) => answer(call, 0),
         Class::User(User::SharedWait) => block(worker, call, 0),
+        // Seen where it stands still: there is no try.
+        Class::Try(Trial::WriteAt) => in_place(call),
         Class::Try(trial) => attempt(worker, call, trial),
         Class::Home | Class::Change(_) if others::are_waited_for(call) => block(worker, call, 0),
         Class::Watch(_) | Class::Thread(_) => watch(call),
