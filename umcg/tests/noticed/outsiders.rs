@@ -100,10 +100,10 @@ fn workers_come_first_and_threads_get_the_rest() {
         }
         let threads = sleepers::<2>(word);
         assert_eq!(wake(word, 1), 1);
-        assert_eq!(
-            workers.iter().filter(|worker| worker.is_finished()).count(),
-            0
-        );
+        // A worker, which may have run at once: one wake-up in some gives way.
+        let finished = workers.iter().filter(|worker| worker.is_finished());
+        assert!(finished.count() <= 1);
+        assert!(!threads.iter().any(JoinHandle::is_finished));
         assert_eq!(wake(word, 2), 2);
         assert_eq!([0, 1].map(|count| wake(word, count)), [1, 0]);
         for worker in workers {
