@@ -9,7 +9,8 @@
 //! - *Exact*, from the first question on. At each turn a server gives the time since the last one
 //!   to the guest that ran. It asks the kernel once in [`CLOSE`] at most: turns in between go by
 //!   CLOCK_MONOTONIC, and the next question of the kernel sets that right. A turn is then some
-//!   20 ns slower.
+//!   20 ns slower. The time between the last sample and the first question is nobody's: other
+//!   guests have run in it, and one that has just begun must not have used more than there was.
 //!
 //! So no time of a server is given twice, and the sum over guests is never above the servers' by
 //! more than [`CLOSE`] each. Both parts of a guest's time only grow.
@@ -154,9 +155,8 @@ fn be_exact() {
         return;
     }
     servers::each(&mut |index, server| {
-        let runs = server.current();
-        settle_from_outside(index, server, runs);
-        let task = runs.map_or(null_mut(), |worker| {
+        settle_from_outside(index, server, None);
+        let task = server.current().map_or(null_mut(), |worker| {
             from_ref(engine::task_of(worker)).cast_mut()
         });
         METERS[index].running.store(task, Relaxed);
