@@ -25,8 +25,8 @@ use super::stand::LeaveReason;
 use super::stats::CountKind;
 use super::suspend::{self, Beginning, Suspension};
 use super::{
-    attributes, code, cpu_time, freed, futex, outsider, partial, signal, sleep, state, thread,
-    trace, trial, untold, words,
+    attributes, code, cpu_time, file_write, freed, futex, outsider, partial, signal, sleep, state,
+    thread, trace, trial, untold, words,
 };
 use crate::rt::engine::guest as engine;
 use std::ptr::from_ref;
@@ -320,6 +320,10 @@ extern "C" fn carry_out(guest: &'static Guest, call: &mut Call, mut stage: Stage
         match stage {
             Stage::Wait => stage = futex::go_on(guest, call),
             Stage::Sleep => stage = sleep::go_on(guest, call),
+            Stage::Write => {
+                file_write::find_out(call.arguments[0]);
+                stage = Stage::Home;
+            }
             Stage::Mask => stage = set_mask(guest, call),
             Stage::Action => stage = answered(call, signal::set_action(call.arguments)),
             Stage::Usage => stage = answered(call, cpu_time::read_usage(call)),

@@ -27,6 +27,8 @@ pub(super) enum Stage {
     Wait,
     /// The same for a sleep.
     Sleep,
+    /// A write, maybe to a file that is to be found out about.
+    Write,
     /// Code may be mapped, and was.
     Map,
     Mapped,
@@ -52,7 +54,7 @@ pub(super) enum Stage {
     Usage,
 }
 
-const STAGES: [Stage; 24] = [
+const STAGES: [Stage; 25] = [
     Stage::Return,
     Stage::Native,
     Stage::Home,
@@ -64,6 +66,7 @@ const STAGES: [Stage; 24] = [
     Stage::Exit,
     Stage::Wait,
     Stage::Sleep,
+    Stage::Write,
     Stage::Map,
     Stage::Mapped,
     Stage::Rest,
@@ -121,6 +124,7 @@ impl Stage {
                 | Exit
                 | Wait
                 | Sleep
+                | Write
                 | Map
                 | Rest
                 | Room

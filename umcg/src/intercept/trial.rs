@@ -9,7 +9,7 @@
 //!   makes the call. So the signal is left out or taken back, and the call made again at home.
 
 use super::class::Trial;
-use super::file_write::{self, FileWrite};
+use super::file_write;
 use super::guest::{self, Guest};
 use super::in_place::{is_answer, is_on_disk, take_back};
 use super::partial;
@@ -22,7 +22,6 @@ use umcg_intercept::Call;
 const EAGAIN: isize = -(libc::EAGAIN as isize);
 const EPIPE: isize = -(libc::EPIPE as isize);
 const EFBIG: isize = -(libc::EFBIG as isize);
-const EOPNOTSUPP: isize = -(libc::EOPNOTSUPP as isize);
 
 pub(super) fn begin(guest: &Guest, call: &mut Call, trial: Trial) -> Stage {
     if !guest::is_away() {
@@ -34,6 +33,11 @@ pub(super) fn begin(guest: &Guest, call: &mut Call, trial: Trial) -> Stage {
             answered(call, Some(result))
         }
         None if call.notes[DONE] > 0 => partial::rest(call, trial),
+        None if matches!(trial, Trial::Write | Trial::WriteAt)
+            && !file_write::is_known(call.arguments[0]) =>
+        {
+            Stage::Write
+        }
         None => Stage::Home,
     }
 }
@@ -48,7 +52,7 @@ fn attempt(call: &mut Call, trial: Trial) -> Option<isize> {
         (Trial::ReadAt, libc::SYS_pread64) if call.arguments[3] == OWN_POSITION => None,
         (Trial::ReadAt, libc::SYS_pread64) => read(call, call.arguments[3]),
         (Trial::Write, libc::SYS_write) => write(call),
-        (Trial::Write, libc::SYS_writev) | (Trial::WriteAt, _) => done(file_write::attempt(call)),
+        (Trial::Write, libc::SYS_writev) | (Trial::WriteAt, _) => file_write::attempt(call),
         (Trial::Receive, libc::SYS_recvfrom) => receive(number, call.arguments, 3),
         (Trial::Receive, libc::SYS_recvmsg) => receive(number, call.arguments, 2),
         (Trial::Send, libc::SYS_sendto) => send(call),
@@ -107,27 +111,18 @@ fn write(call: &mut Call) -> Option<isize> {
     const NO_WAIT: usize = libc::RWF_NOWAIT as usize;
     let [fd, at, bytes, ..] = call.arguments;
     if file_write::is_known(fd) {
-        return done(file_write::attempt(call));
+        return file_write::attempt(call);
     }
     let part = [at, bytes];
     let part = from_ref(&part).expose_provenance();
     // SAFETY: the guest's buffer, which the kernel checks.
     let result = unsafe { make(libc::SYS_pwritev2, [fd, part, 1, OWN_POSITION, 0, NO_WAIT]) };
     match result {
-        EOPNOTSUPP => return done(file_write::attempt(call)),
         EPIPE => take_back(libc::SIGPIPE),
         EFBIG => take_back(libc::SIGXFSZ),
         _ => {}
     }
     settle_part(call, result)
-}
-
-/// The result of a write to a file.
-fn done(write: FileWrite) -> Option<isize> {
-    match write {
-        FileWrite::Done(result) => Some(result),
-        FileWrite::Home | FileWrite::Other => None,
-    }
 }
 
 /// Of a call whose third argument is a number of bytes behind the second, this result was had:
