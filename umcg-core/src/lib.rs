@@ -21,7 +21,7 @@ pub use base::scarce::{SpareList, try_box};
 pub use base::uncancelled::Uncancelled;
 pub use os::fatal::{fatal, say};
 pub use os::sanitizer::is_sanitized;
-pub use os::{asymmetric, boundary, guarded};
+pub use os::{asymmetric, boundary, guarded, kernel_thread};
 pub use umcg_context as context;
 
 /// Forks, for the parts of the library that they concern.

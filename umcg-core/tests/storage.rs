@@ -456,7 +456,8 @@ fn a_flow_may_fork() {
         let child = unsafe { libc::fork() };
         if child == 0 {
             let chunk = vec![1u8; 100_000];
-            let own = std::thread::spawn(move || chunk.len()).join().unwrap() == 100_000;
+            let length = umcg_core::kernel_thread::spawn("child", move || chunk.len());
+            let own = length.is_ok_and(|made| made.join().is_ok_and(|length| length == 100_000));
             // SAFETY: it ends the process, without the parent's exit handlers.
             unsafe { libc::_exit(if own { 42 } else { 1 }) };
         }

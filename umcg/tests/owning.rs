@@ -244,8 +244,8 @@ fn one_that_forks_goes_on_in_the_child() {
         // these tests are about.
         let child = unsafe { fork() };
         if child == 0 {
-            let thread = std::thread::spawn(|| NUMBER.get());
-            let right = thread.join().is_ok_and(|seven| seven == 7)
+            let thread = umcg_core::kernel_thread::spawn("child", || NUMBER.get());
+            let right = thread.is_ok_and(|made| made.join().is_ok_and(|seven| seven == 7))
                 && NUMBER.get() == 12
                 && umcg::wait().is_err();
             // SAFETY: ends the child.

@@ -64,6 +64,7 @@ fn follow_class(process: i32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::os::kernel_thread;
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     /// While the main thread goes from processor to processor for a fence, a thread that follows
@@ -76,20 +77,22 @@ mod tests {
         let child = unsafe { libc::fork() };
         if child == 0 {
             everywhere::forked_in_child();
-            let (is_over, is_pinned) = (AtomicBool::new(false), AtomicBool::new(false));
-            std::thread::scope(|scope| {
-                scope.spawn(|| {
-                    while !is_over.load(Relaxed) {
-                        follow();
-                        is_pinned.fetch_or(sched_getaffinity(None).unwrap() != own, Relaxed);
-                    }
-                });
-                // The child's main thread.
-                (0..500).for_each(|_| everywhere::pass().unwrap());
-                is_over.store(true, Relaxed);
+            static IS_OVER: AtomicBool = AtomicBool::new(false);
+            let follower = kernel_thread::spawn("follower", move || {
+                let mut is_pinned = false;
+                while !IS_OVER.load(Relaxed) {
+                    follow();
+                    is_pinned |= sched_getaffinity(None).unwrap() != own;
+                }
+                is_pinned
             });
+            // The child's main thread.
+            (0..500).for_each(|_| everywhere::pass().unwrap());
+            IS_OVER.store(true, Relaxed);
+            let is_good =
+                follower.is_ok_and(|follower| follower.join().is_ok_and(|pinned| !pinned));
             // SAFETY: ends the process, running nothing of the parent's.
-            unsafe { libc::_exit(if is_pinned.into_inner() { 1 } else { 0 }) };
+            unsafe { libc::_exit(i32::from(!is_good)) };
         }
         let mut status = 0;
         // SAFETY: `status` is ours.

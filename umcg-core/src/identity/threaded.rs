@@ -4,6 +4,7 @@
 //! corrupt it. Also the handler that [`credentials`](super::credentials) stands before is not
 //! installed. Making the first thread does both.
 
+use crate::os::kernel_thread;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 
 static THREADED: AtomicBool = AtomicBool::new(false);
@@ -11,7 +12,7 @@ static THREADED: AtomicBool = AtomicBool::new(false);
 /// Makes sure that it knows. Returns false where the system gives no thread.
 pub(crate) fn ensure() -> bool {
     if !THREADED.load(Relaxed) {
-        let Ok(thread) = std::thread::Builder::new().spawn(|| ()) else {
+        let Ok(thread) = kernel_thread::spawn("umcg-second", || ()) else {
             return false;
         };
         let _ = thread.join();

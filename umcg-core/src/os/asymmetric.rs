@@ -246,41 +246,46 @@ fn refused(error: Errno, why: everywhere::FenceError) -> ! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Barrier;
+    use crate::os::kernel_thread;
     use std::sync::atomic::AtomicU32;
+    use std::sync::{Arc, Barrier};
 
     /// Stores and loads crosswise, `rounds` times. True if never both sides missed the other's
     /// store. The rare side is told of each round.
     fn crosswise(rounds: u32, frequent: fn(), rare: impl Fn(u32)) -> bool {
-        let (x, y, start) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
-        let end = Barrier::new(2);
-        std::thread::scope(|scope| {
-            let other = scope.spawn(|| {
-                let mut seen = Vec::new();
-                for round in 1..=rounds {
-                    while start.load(Acquire) != round {
-                        std::hint::spin_loop();
-                    }
-                    x.store(round, Relaxed);
-                    frequent();
-                    seen.push(y.load(Relaxed) == round);
-                    end.wait();
-                }
-                seen
-            });
+        #[derive(Default)]
+        struct Words {
+            x: AtomicU32,
+            y: AtomicU32,
+            start: AtomicU32,
+        }
+        let (words, end) = (Arc::new(Words::default()), Arc::new(Barrier::new(2)));
+        let (theirs, their_end) = (Arc::clone(&words), Arc::clone(&end));
+        let other = kernel_thread::spawn("frequent", move || {
             let mut seen = Vec::new();
             for round in 1..=rounds {
-                start.store(round, Release);
-                y.store(round, Relaxed);
-                rare(round);
-                seen.push(x.load(Relaxed) == round);
-                end.wait();
+                while theirs.start.load(Acquire) != round {
+                    std::hint::spin_loop();
+                }
+                theirs.x.store(round, Relaxed);
+                frequent();
+                seen.push(theirs.y.load(Relaxed) == round);
+                their_end.wait();
             }
-            let other = other.join().unwrap();
-            seen.iter()
-                .zip(&other)
-                .all(|(&rare, &frequent)| rare || frequent)
-        })
+            seen
+        });
+        let mut seen = Vec::new();
+        for round in 1..=rounds {
+            words.start.store(round, Release);
+            words.y.store(round, Relaxed);
+            rare(round);
+            seen.push(words.x.load(Relaxed) == round);
+            end.wait();
+        }
+        let other = other.unwrap().join().unwrap();
+        seen.iter()
+            .zip(&other)
+            .all(|(&rare, &frequent)| rare || frequent)
     }
 
     #[test]
@@ -402,12 +407,11 @@ mod tests {
             if !init() || !filter(&[libc::SYS_membarrier]) {
                 return true;
             }
-            std::thread::scope(|scope| {
-                [(); 4]
-                    .map(|()| scope.spawn(heavy))
-                    .into_iter()
-                    .all(|thread| thread.join().is_ok())
-            }) && !is_asymmetric()
+            [(); 4]
+                .map(|()| kernel_thread::spawn("heavy", heavy))
+                .into_iter()
+                .all(|thread| thread.is_ok_and(|thread| thread.join().is_ok()))
+                && !is_asymmetric()
         });
         assert_eq!(status, GOOD);
     }

@@ -14,6 +14,7 @@ pub(crate) mod fatal;
 pub(crate) mod fault;
 pub(crate) mod fork;
 pub mod guarded;
+pub mod kernel_thread;
 pub(crate) mod sanitizer;
 pub(crate) mod signal;
 pub(crate) mod symbols;

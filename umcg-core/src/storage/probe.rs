@@ -9,7 +9,7 @@ use super::glibc::{self, Glibc, PthreadKey, PthreadKeyData, PthreadLayout, Symbo
 use super::modules::{ResetPlan, on_storage};
 use crate::arch::control_block;
 use crate::identity::{self, credentials, threaded};
-use crate::os::sanitizer;
+use crate::os::{kernel_thread, sanitizer};
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};
 use std::ptr::{null_mut, without_provenance_mut};
@@ -47,20 +47,18 @@ pub(super) fn look() -> Result<Glibc, ProbeError> {
         return Err("the program was built with a sanitizer, which knows threads only".into());
     }
     let symbols = Symbols::look_up()?;
-    let probe = std::thread::Builder::new()
-        .name("umcg-probe".into())
-        .spawn(|| {
-            let look = move || -> Result<Glibc, ProbeError> {
-                let thread = PthreadLayout::look(&symbols)?;
-                let plan = try_block(&symbols, &thread)?;
-                Ok(Glibc {
-                    symbols,
-                    thread,
-                    plan,
-                })
-            };
-            (identity::tid(), look())
-        });
+    let probe = kernel_thread::spawn("umcg-probe", || {
+        let look = move || -> Result<Glibc, ProbeError> {
+            let thread = PthreadLayout::look(&symbols)?;
+            let plan = try_block(&symbols, &thread)?;
+            Ok(Glibc {
+                symbols,
+                thread,
+                plan,
+            })
+        };
+        (identity::tid(), look())
+    });
     let probe =
         probe.map_err(|_| ProbeError::NotNow("the system gives no thread to try it with"))?;
     let (tid, result) = probe

@@ -3,15 +3,14 @@
 
 use super::outsider;
 use std::io;
-use umcg_core::{raw, signal};
+use umcg_core::{kernel_thread, raw, signal};
 
 /// Starts the courier.
 ///
 /// # Errors
 /// The system gives no thread.
 pub(super) fn begin() -> io::Result<()> {
-    let courier = std::thread::Builder::new().name("umcg-courier".to_owned());
-    signal::without(|| courier.spawn(carry))?;
+    signal::without(|| kernel_thread::spawn("umcg-courier", carry))?;
     outsider::has_courier();
     Ok(())
 }

@@ -14,7 +14,7 @@ use crate::rt::wait::cut;
 use rustix::process::{Resource, getrlimit};
 use std::sync::OnceLock;
 use std::time::Duration;
-use umcg_core::{asymmetric, raw};
+use umcg_core::{asymmetric, kernel_thread, raw};
 use umcg_intercept::Call;
 
 /// The scheduler of guests.
@@ -75,8 +75,7 @@ fn begin() -> Option<Runtime> {
     clock::now();
     place::from(lowest_descriptor());
     dump::prepare(raw::set_request_handler(request).is_ok());
-    let courier = std::thread::Builder::new().name("umcg-signals".to_owned());
-    umcg_core::signal::without(|| courier.spawn(carry)).ok()?;
+    umcg_core::signal::without(|| kernel_thread::spawn("umcg-signals", carry)).ok()?;
     outsider::has_courier();
     turns::keep_clock();
     cpu_time::begin();

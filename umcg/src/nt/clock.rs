@@ -24,6 +24,7 @@ use std::num::NonZeroU32;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use umcg_core::fork::Part;
+use umcg_core::kernel_thread;
 
 /// How many timers are set under one lock.
 const BATCH: usize = 16;
@@ -204,11 +205,7 @@ fn start() -> io::Result<()> {
         return Ok(());
     }
     let hold = Hold::begin();
-    let started = umcg_core::signal::without(|| {
-        std::thread::Builder::new()
-            .name("umcg-timers".to_owned())
-            .spawn(run)
-    });
+    let started = umcg_core::signal::without(|| kernel_thread::spawn("umcg-timers", run));
     drop(hold);
     if started.is_err() {
         CLOCK.lock().has_thread = false;

@@ -1,9 +1,8 @@
 //! Children by `fork`.
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
-use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::ptr::{null, null_mut};
+use umcg_core::kernel_thread;
 
 /// A child that was forked.
 pub(crate) struct Forked(Pid);
@@ -48,16 +47,5 @@ impl Forked {
 /// Calls `f` in a thread that the standard library did not make: that has a lock while it begins,
 /// which a child that makes threads may find taken.
 pub(crate) fn in_plain_thread(f: fn()) {
-    extern "C" fn main(f: *mut c_void) -> *mut c_void {
-        // SAFETY: `in_plain_thread` passed a function of this type.
-        let f = unsafe { std::mem::transmute::<*mut c_void, fn()>(f) };
-        f();
-        null_mut()
-    }
-    let mut thread = 0;
-    // SAFETY: `thread` is written by the call; the body takes the word that it is given.
-    let error = unsafe { libc::pthread_create(&raw mut thread, null(), main, f as *mut c_void) };
-    assert_eq!(error, 0);
-    // SAFETY: it was made just now, and no other thread waits for it.
-    assert_eq!(unsafe { libc::pthread_join(thread, null_mut()) }, 0);
+    kernel_thread::spawn("plain", f).unwrap().join().unwrap();
 }

@@ -17,6 +17,7 @@ use super::worker::{Carrier, Helper, Worker};
 use super::{Owner, STORAGE_OWNERS, set_role};
 use crate::base::link::Link;
 use crate::identity::{Carrying, process};
+use crate::os::kernel_thread;
 use crate::uth::{self, vp::Vp};
 use pool::{HelperPool, PoolCallbacks};
 use std::cell::UnsafeCell;
@@ -79,18 +80,12 @@ fn notice(helpers: usize, waiting: usize) {
 }
 
 fn make_maker(pool: &'static HelperPool) -> bool {
-    std::thread::Builder::new()
-        .name("umcg-maker".into())
-        .spawn(move || maker::main(pool))
-        .is_ok()
+    kernel_thread::spawn("umcg-maker", move || maker::main(pool)).is_ok()
 }
 
 fn make_helper(pool: &'static HelperPool) -> bool {
     process::follow();
-    std::thread::Builder::new()
-        .name("umcg-helper".into())
-        .spawn(move || main(pool))
-        .is_ok()
+    kernel_thread::spawn("umcg-helper", move || main(pool)).is_ok()
 }
 
 /// The body of a helper's kernel thread.

@@ -66,7 +66,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use umcg_core::fork::Part;
 use umcg_core::signal::Handler;
-use umcg_core::{guarded, is_sanitized, raw};
+use umcg_core::{guarded, is_sanitized, kernel_thread, raw};
 use umcg_intercept::{Config, Error, Object, install, on_trap, stand_aside};
 
 /// From here on, calls of workers that would block are noticed, for the rest of the process's life.
@@ -128,9 +128,8 @@ fn begin() -> Result<(), Error> {
     outsider::set_uncounted(true);
     // SAFETY: the hook keeps to its contract, and `TRAPS` calls the engine's function.
     unsafe { install(config) }?;
-    let looker = std::thread::Builder::new().name("umcg-looker".to_owned());
     // Without it each wake looks in the kernel, too.
-    let _ = umcg_core::signal::without(|| looker.spawn(stuck::watch));
+    let _ = umcg_core::signal::without(|| kernel_thread::spawn("umcg-looker", stuck::watch));
     BEGUN.store(true, Relaxed);
     code::look();
     return Ok(());

@@ -16,8 +16,8 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
-use std::thread;
 use std::time::Duration;
+use umcg_core::kernel_thread::{self, KernelThread};
 
 /// Servers that run workers until there are none. Dropping it waits for all its workers.
 ///
@@ -37,7 +37,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Runtime {
     handle: RuntimeHandle,
-    threads: Vec<thread::JoinHandle<()>>,
+    threads: Vec<KernelThread<()>>,
     /// Present until the runtime is closed.
     owner: Option<RuntimeThread>,
 }
@@ -203,10 +203,7 @@ impl Runtime {
             drop(server);
             drop(me);
         };
-        let thread = thread::Builder::new()
-            .name(name)
-            .spawn(body)
-            .map_err(Error::no_thread)?;
+        let thread = kernel_thread::spawn(&name, body).map_err(Error::no_thread)?;
         self.threads.push(thread);
         told.recv().unwrap_or(Err(Error::OutOfMemory))
     }
@@ -219,10 +216,7 @@ impl Runtime {
             me.begin();
             watch::main(me.shared(), || drop(tell));
         };
-        let thread = thread::Builder::new()
-            .name(name)
-            .spawn(body)
-            .map_err(Error::no_thread)?;
+        let thread = kernel_thread::spawn(&name, body).map_err(Error::no_thread)?;
         self.threads.push(thread);
         if place::is_wanted() {
             // Until then it may have copies of the program's descriptors. Files that the program

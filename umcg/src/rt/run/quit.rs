@@ -11,7 +11,7 @@ use rustix::thread::futex::{self, Flags};
 use std::ffi::c_void;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU32, Ordering::*};
-use umcg_core::{Granted, Uncancelled, signal};
+use umcg_core::{Granted, Uncancelled, kernel_thread, signal};
 
 /// How often the signal came.
 static SIGNALS: AtomicU32 = AtomicU32::new(0);
@@ -24,12 +24,7 @@ static SIGNALS: AtomicU32 = AtomicU32::new(0);
 pub fn dump_on_quit() -> io::Result<()> {
     static THREAD: Granted<()> = Granted::new();
     static HANDLER: Granted<()> = Granted::new();
-    let begin = || {
-        std::thread::Builder::new()
-            .name("umcg-quit".into())
-            .spawn(print_dumps)
-            .map(drop)
-    };
+    let begin = || kernel_thread::spawn("umcg-quit", print_dumps).map(drop);
     THREAD.get_or_ask(begin)?;
     HANDLER.get_or_ask(install).copied()
 }

@@ -7,13 +7,12 @@
 
 use crate::rt::base::clock;
 use crate::rt::base::sync::Hold;
-use std::ffi::c_void;
 use std::fmt::Write;
-use std::panic::catch_unwind;
-use std::ptr::{self, null, null_mut};
+use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::sync::{Arc, OnceLock};
 use umcg_core::context::way::nap;
+use umcg_core::kernel_thread;
 
 /// How long one address may take. The first lookup in a large program reads all its tables.
 const PATIENCE: u64 = 5_000_000_000;
@@ -47,33 +46,13 @@ pub(super) fn describe(stacks: &[Vec<usize>]) -> Option<Vec<String>> {
     lookup.described.get().cloned()
 }
 
-/// Not one of Rust's threads: Rust ends the process if it gets no memory for a thread's signal
-/// stack.
+/// If the debug information cannot be read, the lookup is not done.
 fn start(lookup: &Arc<Lookup>) -> Option<()> {
-    extern "C" fn work(lookup: *mut c_void) -> *mut c_void {
-        // SAFETY: the reference was given to this thread.
-        let lookup = unsafe { Arc::from_raw(lookup.cast_const().cast::<Lookup>()) };
-        // If the debug information cannot be read, the lookup is not done.
-        let _ = catch_unwind(std::panic::AssertUnwindSafe(|| lookup.work()));
-        null_mut()
-    }
-    let reference = Arc::into_raw(Arc::clone(lookup));
-    let mut thread = 0;
-    let hold = Hold::begin();
-    // SAFETY: `work` takes the reference that it is given.
-    let make = || unsafe {
-        libc::pthread_create(&raw mut thread, null(), work, reference.cast_mut().cast())
-    };
-    let made = umcg_core::signal::without(make);
-    drop(hold);
-    if made != 0 {
-        // SAFETY: no thread has received it.
-        drop(unsafe { Arc::from_raw(reference) });
-        return None;
-    }
-    // SAFETY: made above, and not joined.
-    unsafe { libc::pthread_detach(thread) };
-    Some(())
+    let lookup = Arc::clone(lookup);
+    let _hold = Hold::begin();
+    umcg_core::signal::without(|| kernel_thread::spawn("umcg-symbols", move || lookup.work()))
+        .map(drop)
+        .ok()
 }
 
 impl Lookup {
