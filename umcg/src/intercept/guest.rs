@@ -67,6 +67,9 @@ pub(super) struct Guest {
     next_of_all: AtomicPtr<Guest>,
     /// How many times it has woken others.
     wakes: AtomicU32,
+    /// How many times on end it has given way at home, and after how many it goes to a server.
+    pauses: AtomicU32,
+    most_pauses: AtomicU32,
     /// The descriptor that it waits with as a thread, if it cannot be adopted; else null.
     thread: AtomicPtr<Task>,
     /// For that. It is made with the state: a wait must not fail for want of memory.
@@ -131,6 +134,8 @@ impl Guest {
                 serial: AtomicU32::new(0),
                 next_of_all: AtomicPtr::new(null_mut()),
                 wakes: AtomicU32::new(0),
+                pauses: AtomicU32::new(0),
+                most_pauses: AtomicU32::new(0),
                 thread: AtomicPtr::new(null_mut()),
                 own: Task::of_thread(),
                 next: AtomicPtr::new(null_mut()),
@@ -296,6 +301,28 @@ impl Guest {
         let wakes = self.wakes.load(Relaxed).wrapping_add(1);
         self.wakes.store(wakes, Relaxed);
         wakes % TURN == 0
+    }
+
+    /// The guest, which is the caller, gives way at home once more. Whether that is what it does
+    /// now: it has done so many times, and nothing else. The next time it has to do so twice as
+    /// many times: there is something that brings it home.
+    pub(super) fn only_pauses(&self) -> bool {
+        const MANY: u32 = 64;
+        const MOST: u32 = 1 << 20;
+        let most = self.most_pauses.load(Relaxed).max(MANY);
+        let pauses = self.pauses.load(Relaxed) + 1;
+        let is_enough = pauses >= most;
+        if is_enough {
+            self.most_pauses.store((2 * most).min(MOST), Relaxed);
+        }
+        self.pauses
+            .store(if is_enough { 0 } else { pauses }, Relaxed);
+        is_enough
+    }
+
+    /// The guest makes another call.
+    pub(super) fn note_no_pause(&self) {
+        self.pauses.store(0, Relaxed);
     }
 
     /// The guest, which is the caller, waits as a thread from here on.

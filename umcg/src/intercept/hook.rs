@@ -25,8 +25,8 @@ use super::stand::LeaveReason;
 use super::stats::CountKind;
 use super::suspend::{self, Beginning, Suspension};
 use super::{
-    attributes, code, cpu_time, file_write, freed, futex, outsider, partial, signal, sleep, state,
-    thread, trace, trial, untold, words,
+    attributes, code, cpu_time, file_write, freed, futex, outsider, partial, run, signal, sleep,
+    state, thread, trace, trial, untold, words,
 };
 use crate::rt::engine::guest as engine;
 use std::ptr::from_ref;
@@ -160,8 +160,12 @@ extern "C" fn begin_by_class(guest: &'static Guest, call: &mut Call) -> Beginnin
         Class::Pass if code::is_for_stack(call) => code::map_stack(guest, call),
         Class::Pass => Stage::Native,
         Class::Watch(watched) => code::begin(call, watched),
-        Class::Try(which) => trial::begin(guest, call, which),
+        Class::Try(which) => {
+            guest.note_no_pause();
+            trial::begin(guest, call, which)
+        }
         Class::Home | Class::Change(_) => {
+            guest.note_no_pause();
             guest.note_tid();
             signal::keep_go_out(call);
             answered_or_home(guest, call)
@@ -239,13 +243,29 @@ fn go_home(guest: &Guest, call: &Call) {
 fn give_way(guest: &'static Guest, call: &Call) -> Beginning {
     const TURN: u64 = 128;
     if !guest::is_away() {
-        return Beginning::Stage(Stage::Native);
+        return give_way_at_home(guest, call);
     }
     untold::note_pause(guest);
     guest.stand.note(LeaveReason::Yield, call);
     Beginning::Suspend(Suspension::Yield {
         is_for_all: guest.counts.count(CountKind::Pause) % TURN == 0,
     })
+}
+
+/// A guest at home gives way in the kernel. One that does nothing else for a while would stay there
+/// for as long: it goes to a server, unless it is one for the kernel.
+#[inline(never)]
+#[allow(improper_ctypes_definitions, reason = "called by Rust; not to unwind")]
+extern "C" fn give_way_at_home(guest: &'static Guest, call: &Call) -> Beginning {
+    let goes = guest.only_pauses()
+        && run::is_begun()
+        && run::adopt(guest, call)
+        && guest::adopted().is_some_and(|adopted| !adopted.stays());
+    if !goes {
+        return Beginning::Stage(Stage::Native);
+    }
+    guest.stand.note(LeaveReason::Yield, call);
+    Beginning::Suspend(Suspension::Away)
 }
 
 fn set_mask(guest: &Guest, call: &mut Call) -> Stage {

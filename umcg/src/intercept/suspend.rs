@@ -15,6 +15,8 @@ use super::stand::LeaveReason;
 use super::state;
 use crate::futex::kernel::{self, Outcome, WordEnd, WordWait};
 use crate::rt;
+use crate::rt::time as clock;
+use crate::rt::wait::cut;
 use crate::rt::wait::yielding::yield_to_another;
 use umcg_intercept::Call;
 
@@ -38,6 +40,8 @@ pub(super) enum Suspension {
         /// The kernel's other threads come next.
         is_for_all: bool,
     },
+    /// It is at home, and goes to a server.
+    Away,
 }
 
 /// A call that leaves its server.
@@ -66,6 +70,7 @@ impl SuspendedCall<'_> {
             // SAFETY: likewise.
             Suspension::List => self.outcome = unsafe { kernel::waitv(self.arguments) },
             Suspension::Yield { is_for_all } => return yield_to_another() && !is_for_all,
+            Suspension::Away => return go_to_server(),
         }
         false
     }
@@ -83,10 +88,23 @@ pub(super) fn suspend(guest: &'static Guest, call: &mut Call, how: &Suspension) 
         answered(call, Some(0))
     } else if matches!(how, Suspension::Yield { .. }) {
         Stage::Native
+    } else if matches!(how, Suspension::Away) {
+        guest.task().map(cut::take_cut);
+        answered(call, Some(0));
+        Stage::ReturnAtHome
     } else {
         let outcome = suspended.outcome;
         futex::settle(guest, call, &outcome)
     }
+}
+
+/// A guest leaves its home by waiting only: another party has to make it ready. So it sleeps for as
+/// long as it takes to leave. False if a signal has cut that.
+#[cold]
+#[inline(never)]
+fn go_to_server() -> bool {
+    const NANOSECONDS: u64 = 50_000;
+    cut::sleep_cuttable(&"yield", clock::now() + NANOSECONDS)
 }
 
 /// Lets other guests run in the midst of a call, if a server runs this one. Switches.
