@@ -26,7 +26,7 @@ int main(void)
     pthread_t thread;
     struct rusage used;
 
-    if (pthread_create(&thread, NULL, pass, &thread) != 0)
+    if (pthread_create(&thread, NULL, pass, &token) != 0)
         return 1;
     pass(NULL);
     pthread_join(thread, NULL);
