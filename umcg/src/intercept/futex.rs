@@ -7,7 +7,7 @@ use super::stand::LeaveReason;
 use super::stats::CountKind;
 use super::suspend::{Beginning, Suspension, let_others_run};
 use super::{outsider, run, state, untold};
-use crate::futex::kernel::{self, Outcome, Rest, WordWait};
+use crate::futex::kernel::{self, Outcome, Rest, WordWait, WordWake};
 use crate::rt::wait::cut;
 use std::sync::atomic::Ordering::Relaxed;
 use umcg_intercept::Call;
@@ -85,18 +85,33 @@ fn prepare_to_wait(guest: &'static Guest, call: &mut Call, how: Suspension) -> B
 #[inline(never)]
 extern "C" fn wake(guest: &'static Guest, call: &mut Call) -> Stage {
     guest.counts.count(CountKind::Wake);
-    // SAFETY: the arguments of a system call.
-    let outcome = unsafe { kernel::futex_with(&call.arguments, outsider::wake) };
-    if let Outcome::Done(woken) = outcome {
-        if woken > 0 && guest.count_wake() {
-            // A guest that frees a lock, takes it again and gives way while it has it would keep
-            // all others from it for ever: each of them runs only while the lock is taken. The
-            // kernel's preemption by woken threads prevents that; here one wake in some does.
-            let_others_run(guest, call);
-        }
-        return answered(call, Some(woken));
+    match WordWake::of(&call.arguments).map(|wake| wake.wake(outsider::wake)) {
+        Some(Some(woken)) => woken_others(guest, call, woken as isize),
+        Some(None) => Stage::Home,
+        None => wake_otherwise(guest, call),
     }
-    settle(guest, call, &outcome)
+}
+
+/// Another operation that does not wait, or a wrong one.
+#[inline(never)]
+extern "C" fn wake_otherwise(guest: &'static Guest, call: &mut Call) -> Stage {
+    // SAFETY: the arguments of a system call.
+    match unsafe { kernel::futex_with(&call.arguments, outsider::wake) } {
+        Outcome::Done(woken) => woken_others(guest, call, woken),
+        outcome => settle(guest, call, &outcome),
+    }
+}
+
+/// The call has woken so many, or failed with this error.
+#[inline(always)]
+fn woken_others(guest: &'static Guest, call: &mut Call, woken: isize) -> Stage {
+    if woken > 0 && guest.count_wake() {
+        // A guest that frees a lock, takes it again and gives way while it has it would keep all
+        // others from it for ever: each of them runs only while the lock is taken. The kernel's
+        // preemption by woken threads prevents that; here one wake in some does.
+        let_others_run(guest, call);
+    }
+    answered(call, Some(woken))
 }
 
 /// Whether this operation of futex(2) waits.

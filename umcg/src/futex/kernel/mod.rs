@@ -234,6 +234,57 @@ impl WordWait {
     }
 }
 
+/// A wake-up of futex(2) for a private word.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WordWake {
+    address: usize,
+    count: i32,
+    bits: u32,
+}
+
+impl WordWake {
+    /// None if these arguments are another call's, or wrong.
+    #[inline(always)]
+    #[cfg_attr(
+        not(all(feature = "intercept", target_arch = "x86_64")),
+        allow(dead_code, reason = "for interception")
+    )]
+    pub(crate) fn of(arguments: &[usize; 6]) -> Option<WordWake> {
+        const PLAIN: u32 = PRIVATE | WAKE;
+        const BITSET: u32 = PRIVATE | WAKE_BITSET;
+        let [address, operation, count, _, _, bits] = *arguments;
+        let bits = match operation as u32 {
+            PLAIN => single::ALL,
+            BITSET => bits as u32,
+            _ => return None,
+        };
+        let wake = WordWake {
+            address,
+            count: count as i32,
+            bits,
+        };
+        check(address, bits).is_ok().then_some(wake)
+    }
+
+    /// How many it has woken, of [`others`](beside) too. None if this is a call for the kernel:
+    /// whether it takes the word's address for one depends on its version and the processor.
+    #[inline(always)]
+    pub(crate) fn wake(self, others: impl Fn(usize, usize, u32) -> usize) -> Option<usize> {
+        let woken = beside::wake(self.address, self.count, self.bits, others);
+        (woken > 0 || memory::may_be_there(self.address)).then_some(woken)
+    }
+
+    /// The result of the call, whose arguments may be wrong.
+    #[inline]
+    fn outcome(self, others: impl Fn(usize, usize, u32) -> usize) -> Outcome {
+        if let Err(error) = check(self.address, self.bits) {
+            return failed(error);
+        }
+        let woken = self.wake(others);
+        woken.map_or(Outcome::Kernel, |woken| Outcome::Done(woken as isize))
+    }
+}
+
 /// Wakes all waiters of a word, as FUTEX_WAKE does.
 pub fn wake_all(address: usize) -> usize {
     single::wake(address, i32::MAX, single::ALL)
@@ -294,7 +345,13 @@ fn wake_or_move(
     let (count, second_count, last) = (count as i32, second_count as i32, last as u32);
     if matches!(command, WAKE | WAKE_BITSET) {
         let bits = bits_of(command == WAKE_BITSET, arguments);
-        return wake(from, count, bits, others);
+        let address = from;
+        return WordWake {
+            address,
+            count,
+            bits,
+        }
+        .outcome(others);
     }
     if command != WAKE_OP && (count < 0 || second_count < 0) {
         return failed(Errno::INVAL);
@@ -323,23 +380,6 @@ fn moved(done: Compared) -> Outcome {
         Compared::Done(done) => Outcome::Done((done.woken + done.moved) as isize),
         Compared::Changed => failed(Errno::AGAIN),
         Compared::Fault => failed(Errno::FAULT),
-    }
-}
-
-#[inline]
-fn wake(
-    address: usize,
-    count: i32,
-    bits: u32,
-    others: impl Fn(usize, usize, u32) -> usize,
-) -> Outcome {
-    if let Err(error) = check(address, bits) {
-        return failed(error);
-    }
-    match beside::wake(address, count, bits, others) {
-        // Whether the kernel takes it for an address depends on its version and the processor.
-        0 if !memory::may_be_there(address) => Outcome::Kernel,
-        woken => Outcome::Done(woken as isize),
     }
 }
 

@@ -7,7 +7,7 @@
 
 use super::single;
 use super::time::{self, FutexTimeout};
-use super::{Outcome, Rest, beside, check, ended, failed, listed, memory, moved, vector};
+use super::{Outcome, Rest, WordWake, beside, check, ended, failed, listed, memory, moved, vector};
 use rustix::io::Errno;
 
 /// The flags of a word.
@@ -73,7 +73,13 @@ pub unsafe fn futex_wake(arguments: &[usize; 6]) -> Outcome {
     if !is_ours(flags, &[bits]) {
         Outcome::Kernel
     } else if count as i32 != 0 {
-        super::wake(address, count as i32, bits as u32, beside::nobody)
+        let (count, bits) = (count as i32, bits as u32);
+        WordWake {
+            address,
+            count,
+            bits,
+        }
+        .outcome(beside::nobody)
     } else if let Err(error) = check(address, bits as u32) {
         failed(error)
     } else if memory::may_be_there(address) {
