@@ -148,6 +148,10 @@ mod tests {
     /// While other threads of Rust's begin and end, too.
     #[test]
     #[cfg_attr(umcg_tsan, ignore = "ThreadSanitizer allows no threads after a fork")]
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        ignore = "qemu does not fork a process with several threads correctly"
+    )]
     fn a_child_makes_threads() {
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
