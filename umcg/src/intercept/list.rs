@@ -33,7 +33,7 @@ pub(super) fn list(shared: &RuntimeState) -> String {
     if count > MOST {
         let _ = writeln!(lines, "… and {} more", count - MOST);
     }
-    let (servers, active) = (shared.servers.len(), shared.active.count());
+    let (servers, active) = (shared.active.most(), shared.active.count());
     let active = match servers == active {
         true => String::new(),
         false => format!(", {active} active"),

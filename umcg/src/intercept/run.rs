@@ -87,6 +87,7 @@ fn begin() -> Option<Runtime> {
         .servers(settings.servers)
         .name("umcg-run")
         .driver(DriverKind::Epoll)
+        .standby()
         .preemption(settings.tick)
         .on_stall(Duration::from_secs(1 << 30), |_| ());
     let builder = match settings.scheduler {

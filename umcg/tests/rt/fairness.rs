@@ -165,6 +165,31 @@ fn a_stuck_server_keeps_nothing_for_itself() {
     });
 }
 
+/// Nor a worker that has yielded while there was another one for the next turn.
+#[test]
+fn a_stuck_server_keeps_no_worker_that_has_yielded() {
+    over("stuck after a yield", |runtime, kind| {
+        if runtime.servers() == 1 {
+            return;
+        }
+        let goes_on = flag();
+        let seen = goes_on.clone();
+        let yields = kind.spawn_on(runtime, move || {
+            let seen = goes_on.clone();
+            let child = kind.spawn(move || {
+                while !seen.load(Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+            umcg::yield_now();
+            goes_on.store(true, Relaxed);
+            drop(child);
+        });
+        eventually("it goes on elsewhere", || seen.load(Relaxed));
+        yields.join().unwrap();
+    });
+}
+
 /// Nor its deadlines.
 #[test]
 fn deadlines_of_a_stuck_server_pass() {

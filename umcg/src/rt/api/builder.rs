@@ -18,6 +18,7 @@ use umcg_core::{raw, storage};
 #[must_use = "`build` starts it"]
 pub struct RuntimeBuilder {
     servers: usize,
+    has_standby: bool,
     scheduler: Chosen,
     stack_size: usize,
     name: String,
@@ -60,6 +61,7 @@ impl RuntimeBuilder {
     pub(super) fn new() -> RuntimeBuilder {
         RuntimeBuilder {
             servers: 0,
+            has_standby: false,
             scheduler: Chosen::Default(WorkStealing::new()),
             stack_size: stack_size::DEFAULT,
             name: "umcg".to_owned(),
@@ -95,6 +97,16 @@ impl RuntimeBuilder {
     )]
     pub(crate) fn patrol(mut self) -> Self {
         self.scheduler = Chosen::Default(WorkStealing::with_patrol());
+        self
+    }
+
+    /// One server more, which runs workers only while the kernel keeps all others.
+    #[cfg_attr(
+        not(all(feature = "intercept", target_arch = "x86_64")),
+        allow(dead_code, reason = "for guests")
+    )]
+    pub(crate) fn standby(mut self) -> Self {
+        self.has_standby = true;
         self
     }
 
@@ -206,12 +218,14 @@ impl RuntimeBuilder {
             servers <= MOST_SERVERS,
             "a runtime has at most {MOST_SERVERS} servers"
         );
+        let servers = servers + usize::from(self.has_standby);
         let processors = if self.pin { processors() } else { Vec::new() };
         let class = stack_size::class(self.stack_size)
             .map_err(|error| Error::Stack(umcg_core::uth::UthError::Stack(error)))?;
         let config = RuntimeConfig {
             scheduler: self.scheduler,
             servers,
+            has_standby: self.has_standby,
             adapts: self.servers == 0 && !self.pin,
             driver: Box::new(Driver::new(self.driver).map_err(Error::from_io)?),
             class,

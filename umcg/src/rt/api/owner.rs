@@ -78,7 +78,7 @@ impl RuntimeHandle {
 
     /// How many servers the runtime has.
     pub fn servers(&self) -> usize {
-        self.0.servers.len()
+        self.0.active.most()
     }
 
     /// How many of its servers run workers that any server may run. Less than

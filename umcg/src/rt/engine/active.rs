@@ -6,17 +6,34 @@ use crate::rt::base::sync::{AtomicUsize, Ordering::*};
 /// Which servers are active: those with the lowest indexes, so many of them.
 pub(crate) struct Active {
     count: AtomicUsize,
+    most: usize,
     adapts: bool,
 }
 
 impl Active {
-    /// All servers are active. Their number `adapts` to the processors that the process may use, or
-    /// stays as it is.
+    /// So many servers are active; a further one is a standby. Their number `adapts` to the
+    /// processors that the process may use, or stays as it is.
     pub(crate) fn new(servers: usize, adapts: bool) -> Active {
         Active {
             count: AtomicUsize::new(servers),
+            most: servers,
             adapts,
         }
+    }
+
+    /// The number of servers, without a standby.
+    pub(crate) fn most(&self) -> usize {
+        self.most
+    }
+
+    /// Whether the standby is active.
+    pub(crate) fn has_standby(&self) -> bool {
+        self.count() > self.most
+    }
+
+    /// Whether this server is the standby.
+    pub(crate) fn is_standby(&self, index: usize) -> bool {
+        index >= self.most
     }
 
     /// How many there are; one at least.

@@ -151,6 +151,8 @@ pub(crate) struct RuntimeConfig {
     pub(crate) servers: usize,
     /// Whether the number of active servers follows that of the processors.
     pub(crate) adapts: bool,
+    /// The last server is a standby.
+    pub(crate) has_standby: bool,
     pub(crate) driver: Box<dyn Poller>,
     pub(crate) class: SizeClass,
     pub(crate) name: String,
@@ -167,6 +169,7 @@ impl RuntimeState {
             mut scheduler,
             servers,
             adapts,
+            has_standby,
             driver,
             class,
             name,
@@ -189,7 +192,7 @@ impl RuntimeState {
             scheduler,
             group: Group::make(),
             servers: (0..servers).map(|_| SharedServer::new()).collect(),
-            active: Active::new(servers, adapts),
+            active: Active::new(servers - usize::from(has_standby), adapts),
             sleepers: Sleepers::new(servers),
             driver,
             watch: Watch::new(preemption),

@@ -45,7 +45,7 @@ impl Adapter {
     /// Asks, if it is time.
     pub(super) fn look(&mut self, shared: &RuntimeState) {
         let now = clock::now();
-        if now < self.at {
+        if now < self.at || shared.active.has_standby() {
             return;
         }
         self.at = now + INTERVAL;
@@ -55,7 +55,7 @@ impl Adapter {
         }
         let asked = kernel_call::reading(|| processors(shared.active.count()));
         if let Some(count) = asked.flatten() {
-            inactive::set_active(shared, count);
+            inactive::set_active(shared, count.min(shared.active.most()));
         }
     }
 }

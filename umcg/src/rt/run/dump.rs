@@ -137,7 +137,8 @@ fn describe_runtime(text: &mut String, shared: &RuntimeState, asleep: usize) {
         .iter()
         .map(|server| server.timers.len())
         .sum();
-    let inactive = match shared.servers.len() - shared.active.count() {
+    let servers = shared.active.most();
+    let inactive = match servers.saturating_sub(shared.active.count()) {
         0 => String::new(),
         inactive => format!(", {inactive} inactive"),
     };
@@ -146,7 +147,7 @@ fn describe_runtime(text: &mut String, shared: &RuntimeState, asleep: usize) {
         "runtime `{}`: {} workers, {} servers ({} asleep{}), {} deadlines, I/O by {:?}",
         shared.name,
         shared.live(),
-        shared.servers.len(),
+        servers,
         asleep,
         inactive,
         deadlines,

@@ -196,7 +196,7 @@ fn search(local: &ServerState, server: raw::Server) -> bool {
     }
     // At most half of the servers search: more would only get in each other's way.
     let mine = shared.sleepers.searching.fetch_add(1, Relaxed);
-    if mine > 0 && mine as usize * 2 >= shared.servers.len() {
+    if mine > 0 && mine as usize * 2 >= shared.active.most() {
         shared.sleepers.end_search();
         return false;
     }

@@ -11,6 +11,7 @@ pub(crate) mod quit;
 pub(crate) mod registry;
 mod spread;
 pub(crate) mod stall;
+mod standby;
 pub(crate) mod symbols;
 pub(crate) mod threads;
 pub(crate) mod trim;

@@ -240,7 +240,7 @@ impl Spreader {
         let Some(patrol) = shared
             .scheduler
             .patrol()
-            .filter(|_| shared.servers.len() > 1)
+            .filter(|_| shared.active.most() > 1)
         else {
             return u64::MAX;
         };

@@ -1,6 +1,6 @@
 //! A server's turns: it asks for a worker, runs it, and checks deadlines and files in between.
 
-use super::{idle, inactive};
+use super::{idle, inactive, standby};
 use crate::rt::engine::runtime::RuntimeState;
 use crate::rt::engine::server::ServerState;
 use crate::rt::task::runnable::Runnable;
@@ -50,7 +50,7 @@ pub(crate) fn next(local: &ServerState, server: raw::Server) -> Option<Runnable>
 }
 
 /// The work that is done at intervals, however busy the server is; and then the worker to run next.
-/// An inactive server comes here each time.
+/// An inactive server comes here each time, and so does the standby.
 #[cold]
 fn look_around(local: &ServerState) -> Option<Runnable> {
     local.countdown.restart();
@@ -59,11 +59,15 @@ fn look_around(local: &ServerState) -> Option<Runnable> {
         look_at_time_and_files(local);
         local.shared().scheduler.look_around(local.here());
     }
-    if is_inactive {
+    let worker = if is_inactive {
         inactive::next(local)
     } else {
         local.pick()
+    };
+    if local.is_standby() {
+        standby::send_home(local, worker.as_ref());
     }
+    worker
 }
 
 /// Checks deadlines and files. A busy server does this at intervals.

@@ -4,12 +4,14 @@
 //! A server checks timers and I/O between two workers. While one worker computes without end, its
 //! server does not, unless another server is idle; and the worker in its slot waits. So the watch
 //! checks every [`TICK`] how often each server has looked around. For a server that has not since
-//! the last time, it takes the slot's worker away, fires the timers, and has an idle server check
-//! the files. If all servers are busy, it waits for files itself. It repeats a preemption by rank
-//! that could not be done. It does so at once where a worker has woken a more urgent one that is to
-//! run in its own place. It preempts workers that keep their servers by page faults (`fault`). And
-//! it reports a worker that keeps its server for long, and a lack of helper threads (`stall`).
-//! While servers are awake it also adapts the number of the active ones (`adapt`).
+//! the last time, it takes the slot's worker away, has an idle server look for its other workers,
+//! fires the timers, and has an idle server check the files. If all servers are busy, it waits for
+//! files itself. It repeats a preemption by rank that could not be done. It does so at once where a
+//! worker has woken a more urgent one that is to run in its own place. It preempts workers that
+//! keep their servers by page faults (`fault`). And it reports a worker that keeps its server for
+//! long, and a lack of helper threads (`stall`). While servers are awake it also adapts the number
+//! of the active ones (`adapt`), and calls a standby where the kernel keeps all of them
+//! (`standby`).
 //!
 //! While all servers sleep the watch sleeps too, after a few checks. The first server that stops
 //! sleeping wakes it, as the worker that runs there may never leave. On each side `light` or
@@ -19,12 +21,13 @@ use super::adapt::Adapter;
 use super::fault::PageFault;
 use super::spread::Spreader;
 use super::stall::Stay;
+use super::standby::Standby;
 use super::trim::Trimmer;
 use crate::io::driver::place;
 use crate::rt::base::clock;
 use crate::rt::engine::runtime::{RuntimeState, ready};
 use crate::rt::engine::turns;
-use crate::rt::scheduler::Why;
+use crate::rt::scheduler::{Wake, Why};
 use crate::rt::wait::expire::expire;
 
 /// Time between two checks.
@@ -39,17 +42,15 @@ const PATIENCE: u32 = 3;
 /// The body of the watch's kernel thread. Calls `ready` once it has a table of descriptors of its
 /// own, if there are guests: so it can read files of `/proc` all the time.
 pub(crate) fn main(shared: &RuntimeState, ready: impl FnOnce()) {
-    let mut seen: Vec<ServerSnapshot> = shared
-        .servers
-        .iter()
-        .map(|_| ServerSnapshot::default())
-        .collect();
+    let mut seen = Vec::new();
+    seen.resize_with(shared.servers.len(), ServerSnapshot::default);
     let has_guests = place::set_apart();
     ready();
     let mut sampled = (0..seen.len()).cycle();
     let mut quiet = 0;
     let mut trimmer = Trimmer::new();
     let (mut adapter, mut spreader) = (Adapter::new(shared), Spreader::new());
+    let mut standby = Standby::default();
     let mut lack = shared.watch.lack();
     while !shared.watch.is_over() {
         shared.watch.begin();
@@ -74,6 +75,7 @@ pub(crate) fn main(shared: &RuntimeState, ready: impl FnOnce()) {
             .fold(false, |stuck, (index, seen)| {
                 look(shared, index, seen) | stuck
             });
+        standby.look(shared, |index| seen[index].is_stuck);
         if let Some(index) = sampled.next().filter(|_| has_guests) {
             look_for_guests(shared, index, &mut seen[index]);
         }
@@ -115,6 +117,7 @@ fn tick(shared: &RuntimeState, closely: bool) -> u64 {
 #[derive(Default)]
 struct ServerSnapshot {
     looks: u64,
+    is_stuck: bool,
     stay: Stay,
     fault: PageFault,
 }
@@ -123,9 +126,10 @@ struct ServerSnapshot {
 fn look(shared: &RuntimeState, index: usize, seen: &mut ServerSnapshot) -> bool {
     let server = &shared.servers[index];
     let local = server.local().filter(|_| !shared.sleepers.is_asleep(index));
-    let Some(local) =
-        local.filter(|local| std::mem::replace(&mut seen.looks, local.looks()) == local.looks())
-    else {
+    let stuck =
+        local.filter(|local| std::mem::replace(&mut seen.looks, local.looks()) == local.looks());
+    seen.is_stuck = stuck.is_some();
+    let Some(local) = stuck else {
         seen.stay.ended(shared, index);
         return false;
     };
@@ -135,6 +139,9 @@ fn look(shared: &RuntimeState, index: usize, seen: &mut ServerSnapshot) -> bool 
     local.countdown.end_from_outside();
     if let Some(worker) = local.take_from_slot() {
         ready(worker, Why::Woken);
+    } else if shared.scheduler.keeps_work(index) && shared.sleepers.asleep() > 0 {
+        // No server was woken for a worker that has yielded while there was one in the slot.
+        shared.wake_from_outside(Wake::One);
     }
     true
 }

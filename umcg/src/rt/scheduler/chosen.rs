@@ -166,6 +166,14 @@ impl Chosen {
         }
     }
 
+    /// Whether this server has workers that others would have to steal. Called by any thread.
+    pub(crate) fn keeps_work(&self, index: usize) -> bool {
+        match self {
+            Chosen::Default(scheduler) => scheduler.keeps_work(index),
+            Chosen::Other(_) => false,
+        }
+    }
+
     pub(crate) fn next_bound(&self, here: &Here) -> Option<Runnable> {
         match self {
             Chosen::Default(scheduler) => scheduler.next_bound(here),

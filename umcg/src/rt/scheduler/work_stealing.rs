@@ -144,6 +144,11 @@ impl WorkStealing {
         self.patrol.as_ref()
     }
 
+    /// Whether this server has workers in its queues.
+    pub(crate) fn keeps_work(&self, index: usize) -> bool {
+        self.own().hint(index) > 0
+    }
+
     #[inline(always)]
     fn own(&self) -> &PerServer<LocalQueues> {
         match &self.own {

@@ -12,6 +12,11 @@ impl ServerState {
         self.is_inactive.get()
     }
 
+    /// Whether this is the standby, active or not.
+    pub(crate) fn is_standby(&self) -> bool {
+        self.shared().active.is_standby(self.here().index())
+    }
+
     pub(crate) fn set_inactive(&self, is_inactive: bool) {
         self.is_inactive.set(is_inactive);
         self.inactive_turns.set(0);
