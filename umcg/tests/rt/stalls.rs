@@ -210,13 +210,8 @@ fn a_line_by_itself() {
         // Nothing is told of a worker that keeps no other from running.
         let other = runtime.spawn(umcg::park);
         // The last one computes for more than half of the time until it would be reported.
-        let all = [
-            blocks("sleepy", 0),
-            blocks("sleepy", 0),
-            blocks("dozy", 700),
-        ];
-        for worker in all {
-            worker.join().unwrap();
+        for (name, computes) in [("sleepy", 0), ("sleepy", 0), ("dozy", 700)] {
+            blocks(name, computes).join().unwrap();
         }
         other.handle().unpark();
         other.join().unwrap();
