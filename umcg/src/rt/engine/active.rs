@@ -26,6 +26,11 @@ impl Active {
         self.most
     }
 
+    /// Whether there is no other server, or only a standby that was not called.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.most == 1 && self.count() == 1
+    }
+
     /// Whether the standby is active.
     pub(crate) fn has_standby(&self) -> bool {
         self.count() > self.most

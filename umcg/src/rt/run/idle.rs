@@ -105,9 +105,10 @@ fn sleep_unless_needed(local: &ServerState, nap: Option<Duration>) {
     shared.sleepers.fall_asleep(index, how);
     if nap.is_some() {
         // It looks again soon, so nothing is lost that this look misses.
-    } else if shared.servers.len() == 1 {
+    } else if shared.active.is_alone() {
         // ORDERING(outside-wake.2): SeqCst, pairs with outside-wake.1 and all-asleep.1: all other
-        // threads are outside.
+        // threads are outside. A standby comes behind a `heavy`: this server has seen its call, or
+        // has published its sleep by then. When the standby leaves it looks for work (I1).
         full_fence();
     } else {
         asymmetric::heavy();
