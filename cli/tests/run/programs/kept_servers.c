@@ -6,7 +6,7 @@
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
 
-enum { READERS = 6, ROUNDS = 20, BYTES = 100 };
+enum { READERS = 6, ROUNDS = 60, BYTES = 100 };
 
 static long page;
 static int faults, ends[2];

@@ -345,9 +345,8 @@ fn wake_or_move(
     let (count, second_count, last) = (count as i32, second_count as i32, last as u32);
     if matches!(command, WAKE | WAKE_BITSET) {
         let bits = bits_of(command == WAKE_BITSET, arguments);
-        let address = from;
         return WordWake {
-            address,
+            address: from,
             count,
             bits,
         }

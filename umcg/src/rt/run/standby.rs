@@ -26,7 +26,7 @@ const PATIENCE: u64 = 20_000_000;
 /// The watch's part in it.
 #[derive(Default)]
 pub(super) struct Standby {
-    /// Since when all servers may be kept; 0 if one is not.
+    /// See [`Standby::is_time`]; 0 if a server is not stuck.
     since: u64,
     /// While it is up: how many servers were active before.
     before: Option<usize>,
@@ -39,30 +39,34 @@ impl Standby {
         if shared.servers.len() == shared.active.most() {
             return;
         }
-        let is_kept = |index: &usize| is_stuck(*index) && sleeps(shared, *index);
+        let is_kept = |index| is_stuck(index) && sleeps(shared, index);
         if let Some(before) = self.before {
-            if !(0..before).any(|index| is_kept(&index)) {
-                inactive::set_active(shared, before);
+            if !(0..before).any(is_kept) {
                 self.before = None;
+                inactive::set_active(shared, before);
             }
             return;
         }
         let active = shared.active.count();
-        let is_wanted = shared.live() > 1 && (0..active).all(&is_stuck);
-        if !is_wanted {
-            self.since = 0;
-            return;
+        let are_stuck = shared.live() > 1 && (0..active).all(&is_stuck);
+        if self.is_time(clock::now(), are_stuck) && (0..active).all(is_kept) {
+            self.before = Some(active);
+            inactive::set_active(shared, shared.servers.len());
         }
-        let now = clock::now();
-        if self.since == 0 {
+    }
+
+    /// Whether to ask the kernel about the servers, which takes some time: all have been stuck for
+    /// [`PATIENCE`], since the first look that found them so or since they were last asked about.
+    fn is_time(&mut self, now: u64, are_stuck: bool) -> bool {
+        if !are_stuck {
+            self.since = 0;
+        } else if self.since == 0 {
             self.since = now;
         } else if now - self.since >= PATIENCE {
             self.since = now;
-            if (0..active).all(|index| is_kept(&index)) {
-                self.before = Some(active);
-                inactive::set_active(shared, shared.servers.len());
-            }
+            return true;
         }
+        false
     }
 }
 
@@ -78,5 +82,27 @@ pub(super) fn send_home(local: &ServerState, worker: Option<&Runnable>) {
     local.hurry();
     if let Some(worker) = worker {
         worker.task().worker().ask_to_stay();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_is_asked_once_in_a_while_and_only_while_all_are_stuck() {
+        let mut standby = Standby::default();
+        let mut asked = |looks: std::ops::Range<u64>, are_stuck| {
+            looks
+                .map(|look| look * PATIENCE / 4)
+                .filter(|now| standby.is_time(*now, are_stuck))
+                .count()
+        };
+        assert_eq!(asked(1..5, true), 0);
+        assert_eq!(asked(5..6, true), 1);
+        assert_eq!(asked(6..14, true), 2);
+        assert_eq!(asked(14..15, false), 0);
+        assert_eq!(asked(15..19, true), 0);
+        assert_eq!(asked(19..20, true), 1);
     }
 }

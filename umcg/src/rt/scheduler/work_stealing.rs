@@ -282,7 +282,8 @@ impl Scheduler for WorkStealing {
             }
             why == Why::Yielded && own.load() == 1
         });
-        // A worker that yielded when there is no other comes back at once.
+        // A worker that yielded when there is no other comes back at once; or after the one in the
+        // slot. If that one keeps the server, the watch sees to it.
         let is_seen = || {
             let patrol = self.patrol.as_ref();
             why != Why::Spawned && patrol.is_some_and(Patrol::will_look)
