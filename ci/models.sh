@@ -118,7 +118,6 @@ try_bug() {
         say "FAILED: $what: no model found it, but something else went wrong"
         return 1
     fi
-    "$root/ci/planted.py" restore "$bugs" "$number" "$root"
     say "found: $what"
 }
 
@@ -134,6 +133,7 @@ try_some() {
     while IFS="$tab" read -r checker package _ models what; do
         if [ $((job % lanes)) = "$1" ] && [ $((job / lanes % parts)) = "$part" ]; then
             (try_bug $job "$checker" "$package" "$models" "$what" < /dev/null) || wrong=1
+            "$root/ci/planted.py" restore "$bugs" $job "$root"
         fi
         job=$((job + 1))
     done < "$jobs/list"

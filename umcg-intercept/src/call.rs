@@ -17,13 +17,17 @@ pub struct Call {
     pub result: isize,
     /// How many times the hook has answered [`Next::Again`] for this call.
     pub step: usize,
-    /// Words for the hook. Zero at its first call, then as the hook left them.
+    /// Words for the hook. At its first call those from [`Call::FRESH`] on are zero, and the
+    /// others have any value; then they are as the hook left them.
     pub notes: [usize; 16],
     pub(crate) site: *const Site,
     pub(crate) stack_pointer: usize,
 }
 
 impl Call {
+    /// The first of the notes that are zero at the hook's first call.
+    pub const FRESH: usize = 12;
+
     /// The address behind the site's `syscall`: the caller, as an unwinder sees it.
     #[must_use]
     pub fn next(&self) -> usize {

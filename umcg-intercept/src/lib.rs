@@ -72,12 +72,14 @@ pub struct Config {
     pub has_threads: bool,
     /// Numbers that need the hook at times only.
     pub permit: Option<Permit>,
+    /// Code that answers some of the calls with a hooked number before the hook.
+    pub quick: Option<Quick>,
     /// Objects to leave alone. The library that the engine is part of always is.
     pub except: fn(&Object) -> bool,
 }
 
 impl Config {
-    /// For a process with one thread: no permits, no exceptions.
+    /// For a process with one thread: no permits, no quick code, no exceptions.
     #[must_use]
     pub fn new(hook: Hook, is_hooked: &'static [u8; 512]) -> Config {
         Config {
@@ -85,9 +87,27 @@ impl Config {
             is_hooked,
             has_threads: false,
             permit: None,
+            quick: None,
             except: |_| false,
         }
     }
+}
+
+/// Code that answers some calls before the stub has saved anything but the flags, in half of the
+/// time.
+///
+/// It is called with the stack as for a function, the number in `rax` with its upper half zero, and
+/// all other registers as at the site. It may change the flags, `rcx` and `r11`. It returns
+/// with `ecx` = 0 and the result in `rax`; or with another value in `ecx` and `rax` unchanged: then
+/// the hook is called. It runs where the hook does, and may be interrupted, be unwound from, and go
+/// on later on another kernel thread, at each of its instructions. So it needs unwind tables, and
+/// keeps nothing of the thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Quick {
+    /// The number of the calls.
+    pub number: usize,
+    /// The code. It is no function for Rust to call.
+    pub code: unsafe extern "C" fn(),
 }
 
 /// Hooked numbers that pass while a byte of the calling thread says so.

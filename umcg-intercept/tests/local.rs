@@ -37,7 +37,7 @@ unsafe extern "C" fn hook(call: &mut Call) -> Next {
     // SAFETY: overwrites registers that a function may overwrite.
     unsafe { test_clobber() };
     if call.step == 0 {
-        assert_eq!(call.notes, [0; 16]);
+        assert_eq!(call.notes[Call::FRESH..], [0; 4]);
         call.notes = [call.number; 16];
     } else {
         assert_eq!(call.notes[3], AGAIN);

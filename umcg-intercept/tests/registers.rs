@@ -9,8 +9,8 @@ mod common;
 
 use core::arch::{asm, global_asm};
 use core::cell::Cell;
-use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use umcg_intercept::{Call, Config, Next, Permit};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use umcg_intercept::{Call, Config, Next, Permit, Quick};
 
 const PASSES: usize = 499;
 const RETURNS: usize = 500;
@@ -18,10 +18,12 @@ const NATIVE: usize = 501;
 const AGAIN: usize = 502;
 const TAIL: usize = 503;
 const PERMITTED: usize = 504;
+/// Answered by the quick code, or by the hook.
+const QUICK: usize = 505;
 
 const MAGIC: isize = 0x1234_5678_9abc;
 
-static HOOKED: [u8; 512] = common::hooked(RETURNS, PERMITTED);
+static HOOKED: [u8; 512] = common::hooked(RETURNS, QUICK);
 
 static PERMITS: [u8; 512] = {
     let mut permits = [0; 512];
@@ -186,9 +188,28 @@ global_asm!(
     r"pcmpeqd xmm\n, xmm\n",
     ".endr",
     "ret",
+    // Overwrites what quick code may overwrite.
+    "test_quick:",
+    ".cfi_startproc",
+    "mov r11, -1",
+    "movzx ecx, byte ptr [rip + {answers}]",
+    "xor ecx, 1",
+    "jnz 2f",
+    "movabs rax, {magic}",
+    "2:",
+    "test r11, r11",
+    "stc",
+    "ret",
+    ".cfi_endproc",
+    answers = sym QUICK_ANSWERS,
+    magic = const MAGIC,
 );
 
+/// Whether the quick code does.
+static QUICK_ANSWERS: AtomicBool = AtomicBool::new(false);
+
 unsafe extern "C" {
+    fn test_quick();
     fn test_registers(from: *const Registers, to: *mut Registers);
     fn test_registers_next();
     fn test_clobber();
@@ -208,7 +229,9 @@ unsafe extern "C" fn hook(call: &mut Call) -> Next {
     // SAFETY: overwrites registers that a function may overwrite.
     unsafe { test_clobber() };
     let number = std::mem::replace(&mut call.number, libc::SYS_getpid as usize);
-    if matches!(number, RETURNS | PERMITTED) {
+    if number == QUICK {
+        call.result = -MAGIC;
+    } else if matches!(number, RETURNS | PERMITTED) {
         call.result = MAGIC;
     } else if number != TAIL {
         call.arguments = [0; 6]; // the caller keeps its own
@@ -267,7 +290,7 @@ fn permits_are_asked_for() {
         WORD.set(word);
         assert_eq!(by_libc(PERMITTED), MAGIC, "not permitted");
         assert_eq!(by_libc(PASSES), -1, "not hooked");
-        for number in [RETURNS, PERMITTED] {
+        for number in [RETURNS, PERMITTED, QUICK] {
             assert_eq!(by_libc(number | 1 << 16), -1, "another number");
         }
     }
@@ -284,7 +307,12 @@ fn preserve_all(test: Test) {
     let flags = [
         0x202, 0x203, 0x206, 0x212, 0x242, 0x282, 0xa02, 0xad7, 0x602, 0xed7,
     ];
-    for number in [PASSES, RETURNS, NATIVE, AGAIN, TAIL, PERMITTED] {
+    for (number, answers) in [PASSES, RETURNS, NATIVE, AGAIN, TAIL, PERMITTED, QUICK]
+        .map(|number| (number, false))
+        .into_iter()
+        .chain([(QUICK, true)])
+    {
+        QUICK_ANSWERS.store(answers, Relaxed);
         for (flags, width) in flags
             .into_iter()
             .flat_map(|one| (0..=width).map(move |w| (one, w)))
@@ -298,9 +326,11 @@ fn preserve_all(test: Test) {
             let expected = match number {
                 PASSES | PERMITTED => -i64::from(libc::ENOSYS),
                 RETURNS => MAGIC as i64,
+                QUICK if answers => MAGIC as i64,
+                QUICK => -MAGIC as i64,
                 _ => i64::from(std::process::id()),
             };
-            let case = format!("number {number}, flags {flags:x}, width {width}");
+            let case = format!("number {number} {answers}, flags {flags:x}, width {width}");
             assert_eq!(to.general[0] as i64, expected, "{case}");
             if number != TAIL {
                 let behind = test_registers_next as *const () as usize
@@ -354,6 +384,10 @@ fn all_ways_preserve_all() {
         permit: Some(Permit {
             numbers: &PERMITS,
             word: word(),
+        }),
+        quick: Some(Quick {
+            number: QUICK,
+            code: test_quick,
         }),
         ..Config::new(hook, &HOOKED)
     };

@@ -12,15 +12,17 @@ mod stepped {
     use super::common;
     use core::arch::global_asm;
     use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-    use umcg_intercept::{Call, Config, Next, step_in, step_out};
+    use umcg_intercept::{Call, Config, Next, Quick, step_in, step_out};
 
     const NATIVE: usize = 500;
     const AGAIN: usize = 501;
     const TAIL: usize = 502;
     const RETURN: usize = 503;
+    /// Answered by the quick code.
+    const QUICK: usize = 504;
     const GETPID: usize = libc::SYS_getpid as usize;
 
-    static HOOKED: [u8; 512] = common::hooked(NATIVE, RETURN);
+    static HOOKED: [u8; 512] = common::hooked(NATIVE, QUICK);
     /// Where the stack of the test ends, as an unwinder sees it.
     static END: AtomicUsize = AtomicUsize::new(0);
     /// Instructions that were seen: in trampolines, and in all.
@@ -79,12 +81,22 @@ mod stepped {
         ".cfi_def_cfa rsp, 8",
         "ret",
         ".cfi_endproc",
+        "test_quick:",
+        ".cfi_startproc",
+        "mov rax, [rip + {pid}]",
+        "xor ecx, ecx",
+        "ret",
+        ".cfi_endproc",
+        pid = sym PID,
     );
+
+    static PID: AtomicUsize = AtomicUsize::new(0);
 
     unsafe extern "C" {
         fn test_before(number: usize) -> usize;
         fn test_after(number: usize) -> usize;
         fn test_step(f: unsafe extern "C" fn(usize) -> usize, number: usize) -> usize;
+        fn test_quick();
         fn umcg_intercept_trampolines();
         fn backtrace(frames: *mut usize, count: i32) -> i32;
     }
@@ -172,7 +184,15 @@ mod stepped {
     }
 
     pub(crate) fn main() {
-        let config = Config::new(hook, &HOOKED);
+        PID.store(std::process::id() as usize, Relaxed);
+        let quick = Quick {
+            number: QUICK,
+            code: test_quick,
+        };
+        let config = Config {
+            quick: Some(quick),
+            ..Config::new(hook, &HOOKED)
+        };
         // SAFETY: the hook keeps to the rules.
         unsafe { umcg_intercept::install(config) }.unwrap();
         common::handle(libc::SIGTRAP, on_step, 0);
@@ -186,7 +206,7 @@ mod stepped {
             ("far", far),
         ] {
             IS_FAR.store(name == "far", Relaxed);
-            for number in [GETPID, NATIVE, AGAIN, TAIL, RETURN] {
+            for number in [GETPID, NATIVE, AGAIN, TAIL, RETURN, QUICK] {
                 SEEN.iter().for_each(|count| count.store(0, Relaxed));
                 // SAFETY: a function of the test's.
                 let result = unsafe { test_step(site, number) };

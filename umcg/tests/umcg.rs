@@ -260,8 +260,8 @@ fn deadlines_give_wait_then_timeout() {
     let server = Server::register().unwrap();
     static TIMED_OUT: AtomicUsize = AtomicUsize::new(0);
     let ready = light(7, || {
-        for _ in 0..2 {
-            if umcg::wait_timeout(Duration::from_millis(5)) == Err(TimedOut::Passed) {
+        for timeout in [5, 3_600_000] {
+            if umcg::wait_timeout(Duration::from_millis(timeout)) == Err(TimedOut::Passed) {
                 TIMED_OUT.fetch_add(1, Relaxed);
             }
         }

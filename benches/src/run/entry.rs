@@ -71,7 +71,12 @@ impl Ask<'_> {
 
     /// The arguments of a program of our own.
     pub(super) fn timed(&self, sizes: &[&str]) -> Vec<String> {
-        [self.budget.as_secs_f64().to_string()]
+        self.timed_longer(1, sizes)
+    }
+
+    /// The same for so many times as long: its operations take some milliseconds.
+    pub(super) fn timed_longer(&self, times: u32, sizes: &[&str]) -> Vec<String> {
+        [(self.budget * times).as_secs_f64().to_string()]
             .into_iter()
             .chain(sizes.iter().map(|&size| size.to_owned()))
             .collect()

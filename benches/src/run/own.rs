@@ -21,6 +21,8 @@ source!(CONDVAR, "condvar.c", C);
 source!(SEM_T, "sem_t.c", C);
 source!(BARRIER, "barrier.c", C);
 source!(MUTEX, "mutex.c", C);
+source!(INTERPRETER_LOCK, "interpreter_lock.c", C);
+source!(SHARES, "shares.c", C);
 source!(CREATE_JOIN, "create_join.c", C);
 source!(ECHO, "echo.c", C);
 source!(PIPELINE, "pipeline.c", C);
@@ -72,6 +74,27 @@ pub(super) static ENTRIES: &[Entry] = &[
     timed("barrier", &BARRIER, |ask| ask.timed(&[ask.pick("64", "8")])),
     timed("mutex", &MUTEX, |ask| ask.timed(&["4"])),
     timed("mutex-yield", &MUTEX, |ask| ask.timed(&["4", "yield"])),
+    timed("interpreter-lock", &INTERPRETER_LOCK, |ask| {
+        ask.timed_longer(4, &["6"])
+    }),
+    timed("pair-beside-computing", &SHARES, |ask| {
+        ask.timed(&["pair", "others"])
+    }),
+    timed("computing-beside-pair", &SHARES, |ask| {
+        ask.timed(&["pair", "computing"])
+    }),
+    timed("yields-beside-computing", &SHARES, |ask| {
+        ask.timed(&["yields", "others"])
+    }),
+    timed("computing-beside-yields", &SHARES, |ask| {
+        ask.timed(&["yields", "computing"])
+    }),
+    timed("bursts-beside-computing", &SHARES, |ask| {
+        ask.timed_longer(4, &["bursts", "others"])
+    }),
+    timed("computing-beside-bursts", &SHARES, |ask| {
+        ask.timed_longer(4, &["bursts", "computing"])
+    }),
     timed("create-join", &CREATE_JOIN, |ask| ask.timed(&[])),
     Entry {
         measure: Measure::Served {

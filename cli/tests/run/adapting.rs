@@ -1,4 +1,5 @@
-//! Programs under `umcg run` that are confined to fewer processors while they run, from outside.
+//! Programs under `umcg run` that may use more or fewer processors while they run, by a change from
+//! outside.
 
 use crate::processors::Processors;
 use crate::seeing::{UMCG, command_of, dump, programs};
@@ -46,6 +47,20 @@ fn wait_for_line(process: u32, end: &str) {
     }
 }
 
+/// The end of the first line of a dump, when so many servers are active. Those that are not yet are
+/// there for all processors of the machine, within limits.
+fn line_with(active: usize) -> String {
+    // SAFETY: asks for a number.
+    let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) } as usize;
+    let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
+    let servers = cpus.max(online.min(16));
+    if active == servers {
+        format!(": 13 threads, {servers} servers")
+    } else {
+        format!(": 13 threads, {servers} servers, {active} active")
+    }
+}
+
 /// Ended when it is dropped.
 struct Running(Child);
 
@@ -65,11 +80,17 @@ fn servers_follow_the_processors() {
     }
     let Some(programs) = programs() else { return };
     let all = Processors::allowed();
-    for options in [
-        &[][..],
-        &["--scheduler", "fifo"],
-        &["--scheduler", "priority"],
+    for (options, is_confined) in [
+        (&[][..], false),
+        (&["--scheduler", "fifo"], false),
+        (&["--scheduler", "priority"], false),
+        (&[], true),
+        (&["--scheduler", "fifo"], true),
     ] {
+        let begins_with = if is_confined { 1 } else { cpus };
+        if is_confined {
+            all.first().give(0).unwrap(); // the program inherits it
+        }
         let mut running = Running(
             Command::new(UMCG)
                 .arg("run")
@@ -81,21 +102,21 @@ fn servers_follow_the_processors() {
                 .spawn()
                 .unwrap(),
         );
+        all.give(0).unwrap();
         let process = running.0.id();
         let mut output = BufReader::new(running.0.stdout.take().unwrap());
         let mut line = String::new();
         output.read_line(&mut line).unwrap();
         assert_eq!(line, "ready\n");
-        let full = format!(": 13 threads, {cpus} servers");
-        wait_for_line(process, &full);
+        wait_for_line(process, &line_with(begins_with));
         for _ in 0..2 {
             confine(process, &all.first());
-            wait_for_line(process, &format!("{full}, 1 active"));
+            wait_for_line(process, &line_with(1));
             confine(process, &all);
-            wait_for_line(process, &full);
+            wait_for_line(process, &line_with(cpus));
         }
         confine(process, &all.first());
-        wait_for_line(process, &format!("{full}, 1 active"));
+        wait_for_line(process, &line_with(1));
         let mut input = running.0.stdin.take().unwrap();
         input.write_all(b"x").unwrap();
         let mut rest = String::new();

@@ -36,6 +36,7 @@ mod compile;
 mod corpus;
 mod frames;
 mod group;
+mod preempt;
 mod process;
 mod processors;
 mod program;

@@ -20,7 +20,8 @@
 //!
 //! A call that passes takes 152 bytes of stack, the red zone among them, and its number lies in the
 //! place of rbp: lists of threads find it there. A hooked one takes 696 at most, and the frame of
-//! the hook.
+//! the hook. A call that [`Quick`](crate::Quick) code answers has the flags at the stack pointer,
+//! and nothing of the rest.
 //!
 //! Invariants:
 //!
@@ -42,8 +43,8 @@
 //! Rejected: `popfq` to restore flags. It takes some 20 cycles; `sahf` and an addition that
 //! overflows take five. It stays for callers with the direction or trap flag set.
 
-use crate::Config;
 use crate::call::{Call, Site};
+use crate::{Config, Quick};
 use core::arch::global_asm;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicIsize, AtomicPtr, AtomicU8, Ordering::Relaxed};
@@ -53,6 +54,7 @@ const _: () = assert!(offset_of!(Call, arguments) == 8);
 const _: () = assert!(offset_of!(Call, result) == 56);
 const _: () = assert!(offset_of!(Call, step) == 64);
 const _: () = assert!(offset_of!(Call, notes) == 72);
+const _: () = assert!(Call::FRESH == 12);
 const _: () = assert!(offset_of!(Call, site) == 200);
 const _: () = assert!(offset_of!(Call, stack_pointer) == 208);
 const _: () = assert!(size_of::<Call>() == 216);
@@ -65,10 +67,12 @@ const TABLE: usize = 1 << 16;
 // The ways of a number. The stub knows the values.
 const PASS: u8 = 0;
 const HOOK: u8 = 1;
+/// As `HOOK`, unless the quick code answers.
+const QUICK: u8 = 2;
 /// As [`crate::Next::Tail`], without the hook.
-const AWAY: u8 = 2;
+const AWAY: u8 = 3;
 /// As `PASS` while the thread's byte says so, else as `HOOK`.
-const PERMIT: u8 = 3;
+const PERMIT: u8 = 4;
 
 /// Calls after which the stub's frame may be gone: a child has another stack, or overwrites this
 /// one before its parent goes on.
@@ -87,6 +91,7 @@ static CURRENT: AtomicPtr<[AtomicU8; TABLE]> = AtomicPtr::new((&raw const NONE).
 /// [`word`](crate::Permit::word).
 static WORD: AtomicIsize = AtomicIsize::new(0);
 static FUNCTION: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+static QUICK_CODE: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
 
 global_asm!(
     r".macro umcg_intercept_arguments",
@@ -97,11 +102,8 @@ global_asm!(
     "mov r8, [rsp + 40]",
     "mov r9, [rsp + 48]",
     ".endm",
-    // Restores the vector registers, and the flags by way of rax, rcx and r11.
-    r".macro umcg_intercept_restore",
-    r".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
-    r"movaps xmm\n, [rsp + 224 + 16 * \n]",
-    r".endr",
+    // Restores the flags, by way of rax and r11.
+    r".macro umcg_intercept_flags",
     "mov r11, [rbp - 16]",
     "test r11d, 0x40500", // direction, trap, alignment check
     "jne 71f",
@@ -117,6 +119,23 @@ global_asm!(
     "push r11",
     "popfq",
     "72:",
+    ".endm",
+    // The vector registers, and the flags.
+    r".macro umcg_intercept_restore",
+    r".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
+    r"movaps xmm\n, [rsp + 224 + 16 * \n]",
+    r".endr",
+    "umcg_intercept_flags",
+    ".endm",
+    // The first part of a hooked call's frame, rbp and the flags; and of the number the 32 bits at
+    // which the kernel looks.
+    r".macro umcg_intercept_frame",
+    "mov [rsp + 8], rbp",
+    ".cfi_offset rbp, -144",
+    "lea rbp, [rsp + 8]",
+    ".cfi_def_cfa rbp, 144",
+    "pushfq",
+    "mov eax, eax",
     ".endm",
     // Leaves the frame, for the address in rcx.
     r".macro umcg_intercept_leave",
@@ -153,9 +172,13 @@ global_asm!(
     "movzx ecx, byte ptr [r11 + rcx]",
     "mov [rsp + 8], rax",
     "jrcxz 20f",
-    "movzx r11d, word ptr [rsp + 10]", // bits 16 to 31 of the number
+    "mov r11d, eax",
+    "bswap r11d",
+    "movzx r11d, r11w", // bits 16 to 31 of the number, in another order
     "lea rcx, [rcx + 4 * r11 - 1]",
     "jrcxz 30f", // HOOK
+    "lea rcx, [rcx - 1]",
+    "jrcxz 28f", // QUICK
     "lea rcx, [rcx - 1]",
     "jrcxz 25f", // AWAY
     "lea rcx, [rcx - 1]",
@@ -189,15 +212,19 @@ global_asm!(
     "movzx ecx, byte ptr [rcx]",
     "jrcxz 30f",
     "jmp 20b",
+    "28:",
+    ".cfi_remember_state",
+    "umcg_intercept_frame",
+    "call [rip + {quick}]",
+    "test ecx, ecx",
+    "jne 35f",
+    "jmp 70f",
+    ".cfi_restore_state",
     "30:",
-    "mov [rsp + 8], rbp",
-    ".cfi_offset rbp, -144",
-    "lea rbp, [rsp + 8]",
-    ".cfi_def_cfa rbp, 144",
-    "pushfq",
+    "umcg_intercept_frame",
+    "35:",
     "and rsp, -16",
     "sub rsp, 528",
-    "mov eax, eax", // the kernel looks at 32 bits only
     "mov [rsp], rax",
     "mov [rsp + 8], rdi",
     "mov [rsp + 16], rsi",
@@ -216,9 +243,8 @@ global_asm!(
     r"movaps [rsp + 224 + 16 * \n], xmm\n",
     r".endr",
     "xorps xmm0, xmm0",
-    r".irp n, 0, 1, 2, 3, 4, 5, 6, 7",
-    r"movups [rsp + 72 + 16 * \n], xmm0", // notes
-    r".endr",
+    "movups [rsp + 168], xmm0", // the last four notes
+    "movups [rsp + 184], xmm0",
     "mov [rsp + 480], rdi",
     "mov [rsp + 488], rsi",
     "mov [rsp + 496], rdx",
@@ -273,6 +299,13 @@ global_asm!(
     "mov rcx, [rbp - 8]",
     "mov rcx, [rcx + 16]",
     "umcg_intercept_leave",
+    "70:", // answered
+    "push rax",
+    "umcg_intercept_flags",
+    "mov rax, [rbp - 24]",
+    "mov rcx, [rbp - 8]",
+    "mov rcx, [rcx + 8]",
+    "umcg_intercept_leave",
     ".cfi_endproc",
     ".size umcg_intercept_entry, . - umcg_intercept_entry",
     // Returns from signals, for the handler of SIGSYS and by it for others. Unwinders know it by
@@ -308,10 +341,13 @@ global_asm!(
     "umcg_intercept_end:",
     ".popsection",
     ".purgem umcg_intercept_arguments",
+    ".purgem umcg_intercept_flags",
     ".purgem umcg_intercept_restore",
+    ".purgem umcg_intercept_frame",
     ".purgem umcg_intercept_leave",
     current = sym CURRENT,
     hook = sym FUNCTION,
+    quick = sym QUICK_CODE,
     word = sym WORD,
 );
 
@@ -377,6 +413,12 @@ pub(crate) fn set(config: &Config) {
     FUNCTION.store(hook as *mut (), Relaxed);
     for (entry, &value) in HOOKED.iter().zip(is_hooked) {
         entry.store(if value == 0 { PASS } else { HOOK }, Relaxed);
+    }
+    if let Some(Quick { number, code }) = config.quick {
+        QUICK_CODE.store(code as *mut (), Relaxed);
+        if HOOKED[number].load(Relaxed) == HOOK {
+            HOOKED[number].store(QUICK, Relaxed);
+        }
     }
     if let Some(permit) = config.permit {
         WORD.store(permit.word, Relaxed);

@@ -49,7 +49,7 @@ pub mod kernel;
 mod many;
 mod set;
 pub mod shared;
-mod table;
+pub(crate) mod table;
 mod word;
 
 pub use set::{
@@ -61,8 +61,11 @@ pub use word::{Changed, WaitError, cmp_requeue, requeue, wait, wait_deadline, wa
 
 use word::wait_until;
 
+pub(crate) const BUCKETS: usize = 4096;
+
 /// The table of all words of the process. Its untouched pages take no memory.
-fn table() -> &'static table::Table<4096> {
-    static TABLE: table::Table<4096> = table::Table::new();
+pub(crate) static TABLE: table::Table<BUCKETS> = table::Table::new();
+
+fn table() -> &'static table::Table<BUCKETS> {
     &TABLE
 }

@@ -43,11 +43,28 @@ use std::ptr::null;
 pub(crate) const ALL: u32 = u32::MAX;
 
 /// On a cache line of its own.
-#[repr(align(64))]
+#[repr(C, align(64))]
 struct Bucket {
     places: Spin<Places>,
     /// Whether there is a place in the queue. Written under the lock.
     is_used: AtomicBool,
+}
+
+/// The factor of the hash: Fibonacci hashing, by which the bits in which nearby words differ decide
+/// the highest bits.
+pub(crate) const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Where [`Table::is_idle`] looks, for code that does the same with few registers: a bucket's size,
+/// and in it the word of the lock, which is 0 while it is free, and the byte that is 0 while the
+/// queue is empty.
+#[cfg(all(feature = "intercept", target_arch = "x86_64", not(loom)))]
+pub(crate) mod bucket {
+    use super::{Bucket, Places, Spin};
+    use std::mem::offset_of;
+
+    pub(crate) const SIZE: usize = size_of::<Bucket>();
+    pub(crate) const LOCK: usize = offset_of!(Bucket, places) + Spin::<Places>::WORD;
+    pub(crate) const IS_USED: usize = offset_of!(Bucket, is_used);
 }
 
 /// Holds the lock of a bucket. At its end `is_used` is as the queue is.
@@ -200,8 +217,7 @@ impl<const BUCKETS: usize> Table<BUCKETS> {
 
     /// The index of the address's bucket.
     pub(crate) fn index(address: usize) -> usize {
-        // Fibonacci hashing: the bits in which nearby words differ decide the highest bits.
-        let mixed = (address as u64 >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (address as u64 >> 2).wrapping_mul(FACTOR);
         ((mixed >> 32) as usize * BUCKETS) >> 32
     }
 

@@ -13,6 +13,7 @@ use super::guest::{self, Guest};
 use super::{class, cpu_time, freed, homes, memory, native, servers, signal};
 use crate::rt::run::kernel_call;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use umcg_core::context::way;
 use umcg_core::raw::{self, SentBy};
 use umcg_core::reach::load;
 use umcg_intercept::Call;
@@ -46,6 +47,7 @@ pub(super) fn note(guest: &Guest, call: &Call) -> Option<isize> {
         libc::SYS_clock_nanosleep => native::note_clock(first as libc::clockid_t),
         // The library reads the clock in each thread.
         libc::SYS_seccomp => {
+            way::beware_of_filters();
             spoil(guest);
             if is_filter_for_all(call) {
                 kernel_call::shut();
@@ -299,13 +301,22 @@ fn note_option(guest: &Guest, option: usize, second: usize) {
             }
         }
         libc::PR_GET_NAME | libc::PR_GET_DUMPABLE | libc::PR_CAPBSET_READ | PR_SET_VMA => {}
+        libc::PR_SET_SECCOMP => {
+            way::beware_of_filters();
+            spoil(guest);
+        }
         _ => spoil(guest),
     }
 }
 
 fn note_base(guest: &Guest, option: usize) {
+    const ARCH_SET_GS: usize = 0x1001;
     const ARCH_GET_FS: usize = 0x1003;
     const ARCH_GET_GS: usize = 0x1004;
+    if option == ARCH_SET_GS {
+        // No switch takes it along.
+        native::note_state(guest);
+    }
     if !matches!(option, ARCH_GET_FS | ARCH_GET_GS) {
         spoil(guest);
     }

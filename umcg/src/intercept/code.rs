@@ -13,11 +13,13 @@ use umcg_intercept::{Call, forget, look_again};
 /// How many times code was mapped, times four, [`UNSEEN`], and [`CATCHES`]. The first of these bits
 /// goes only when a look has ended that began after the last time: until then each thread that
 /// comes by waits for one.
-static STATE: AtomicU32 = AtomicU32::new(0);
+pub(super) static STATE: AtomicU32 = AtomicU32::new(0);
 /// Code was mapped that the engine has not seen whole yet.
 const UNSEEN: u32 = 1;
 /// Calls may have been caught by the [`net`].
 const CATCHES: u32 = 2;
+/// The bits for which [`attend`] is to be called before a call.
+pub(super) const ATTENTION: u32 = UNSEEN | CATCHES;
 const ONE_MORE: u32 = 4;
 
 /// The arguments of mmap and mprotect that hold the protection.
@@ -84,7 +86,7 @@ pub(super) fn is_unseen() -> bool {
 /// Before a call: whether [`attend`] is to be called.
 #[inline(always)]
 pub(super) fn needs_attention() -> bool {
-    STATE.load(Relaxed) & (UNSEEN | CATCHES) != 0
+    STATE.load(Relaxed) & ATTENTION != 0
 }
 
 /// Looks for code that was mapped, if there may be some. True if the call was caught, and is to be

@@ -303,6 +303,13 @@ impl Guest {
         wakes % TURN == 0
     }
 
+    /// Whether it was preempted, and has woken no other one since then.
+    #[inline]
+    pub(super) fn was_preempted(&self) -> bool {
+        let flag = self.task().map(|task| &task.was_preempted);
+        flag.is_some_and(|flag| flag.load(Relaxed) && flag.swap(false, Relaxed))
+    }
+
     /// The guest, which is the caller, gives way at home once more. Whether that is what it does
     /// now: it has done so many times, and nothing else. The next time it has to do so twice as
     /// many times: there is something that brings it home.

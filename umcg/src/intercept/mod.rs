@@ -8,6 +8,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `hook` | decides on each call |
+//! | `idle_wake` | wake-ups of words for which nobody waits, before the hook |
 //! | `stage` | stages of a call, and its notes |
 //! | `suspend` | how a call usually leaves its server and comes back |
 //! | `class` | the table of system calls |
@@ -55,6 +56,7 @@ mod guest;
 mod home;
 mod homes;
 mod hook;
+mod idle_wake;
 mod in_place;
 mod layout;
 mod list;
@@ -127,15 +129,21 @@ pub unsafe fn begin(settings: Settings) -> Result<(), Error> {
             numbers: &class::PERMITTED,
             word: local::guest_offset(),
         }),
+        quick: Some(idle_wake::QUICK),
         ..Config::new(hook::hook, &class::HOOKED)
     };
-    // SAFETY: the hook keeps to its contract, and there is one thread.
-    let report = unsafe { install(config) }?;
-    if report.misses {
-        code::misses();
-    }
-    fork::by_interception();
-    signal::take_over();
+    // A handler of the program's that came to a site meanwhile would meet a trap that no handler
+    // takes yet.
+    umcg_core::signal::without(|| {
+        // SAFETY: the hook keeps to its contract, and there is one thread.
+        let report = unsafe { install(config) }?;
+        if report.misses {
+            code::misses();
+        }
+        fork::by_interception();
+        signal::take_over();
+        Ok::<(), Error>(())
+    })?;
     let Some(first) = Guest::make() else {
         umcg_core::fatal(format_args!("no memory for the state of the first thread"))
     };

@@ -59,7 +59,7 @@ pub(super) fn is_begun() -> bool {
 
 /// Begins the runtime. Called inside: the threads that this makes are no guests. The only guest
 /// calls this, which is about to make a second one. So no lock of the C library is taken but by the
-/// caller.
+/// caller, which keeps errno.
 pub(super) fn prepare(call: &Call) {
     RUNTIME.get_or_init(|| state::preserved(call.keeps_vectors(), || signal::as_servers(begin)));
     if let Some(runtime) = RUNTIME.get().and_then(Option::as_ref) {
@@ -83,22 +83,40 @@ fn begin() -> Option<Runtime> {
     if let Some(path) = settings.trace.filter(|path| !trace::begin(path)) {
         tell(format_args!("run: cannot write the trace {path}"));
     }
+    // The system may have few threads left.
+    let runtime = build(settings, processors_to_come())
+        .or_else(|_| build(settings, 0))
+        .ok()?;
+    // All that is looked up once in a process is looked up now, where the C library may be asked.
+    drop(raw::Reservation::new());
+    Some(runtime)
+}
+
+/// The runtime, with at least so many servers if their number adapts.
+fn build(settings: Settings, reserve: usize) -> Result<Runtime, crate::Error> {
     let builder = Runtime::builder()
         .servers(settings.servers)
         .name("umcg-run")
         .driver(DriverKind::Epoll)
         .standby()
+        .reserve(reserve)
         .preemption(settings.tick)
         .on_stall(Duration::from_secs(1 << 30), |_| ());
-    let builder = match settings.scheduler {
+    match settings.scheduler {
         SchedulerKind::Steal => builder.patrol(),
         SchedulerKind::Fifo => builder.scheduler(Fifo::new()),
         SchedulerKind::Priority => builder.scheduler(Priority::new()),
-    };
-    let runtime = builder.build().ok()?;
-    // All that is looked up once in a process is looked up now, where the C library may be asked.
-    drop(raw::Reservation::new());
-    Some(runtime)
+    }
+    .build()
+}
+
+/// For how many processors there are servers, if the program may use so many at some time.
+fn processors_to_come() -> usize {
+    /// An inactive server costs a kernel thread that sleeps.
+    const MOST: usize = 16;
+    // SAFETY: asks for a number.
+    let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    usize::try_from(online).unwrap_or(0).min(MOST)
 }
 
 /// A request with this number, for the calling kernel thread. In a signal handler.
@@ -161,14 +179,9 @@ fn adopt_now(guest: &'static Guest, call: &Call) -> bool {
     let Some(shared) = servers::state() else {
         return false;
     };
-    // SAFETY: the guest's own.
-    let errno = unsafe { libc::__errno_location() };
-    // SAFETY: as above.
-    let before = unsafe { errno.read() };
     // SAFETY: a guest without a role, which ends by `thread::exit`.
-    let task = state::preserved(call.keeps_vectors(), || unsafe { engine::adopt(shared) });
-    // SAFETY: as above.
-    unsafe { errno.write(before) };
+    let adopt = || unsafe { engine::adopt(shared) };
+    let task = state::errno_kept(|| state::preserved(call.keeps_vectors(), adopt));
     if task.is_none() {
         return false;
     }

@@ -106,6 +106,7 @@ pub(super) const RECORD: usize = 11;
 pub(super) const IS_OWN: usize = 14;
 /// How many bytes were done in place.
 pub(super) const DONE: usize = 15;
+const _: () = assert!(IS_OWN >= Call::FRESH && DONE >= Call::FRESH);
 
 /// How many arguments a change of the mask replaces.
 pub(super) const REPLACED: usize = 4;

@@ -28,8 +28,20 @@ pub(super) extern "C" fn preserved<R>(keeps_vectors: bool, f: impl FnOnce() -> R
     result
 }
 
-/// The same among flows that switch by a function call, and leave these registers to each other as
-/// they are.
+/// Calls `f`, which may use the C library, on a guest's kernel thread. The guest's errno stays.
+pub(super) fn errno_kept<R>(f: impl FnOnce() -> R) -> R {
+    // SAFETY: no arguments.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: the calling thread's own.
+    let before = unsafe { errno.read() };
+    let result = f();
+    // SAFETY: as above.
+    unsafe { errno.write(before) };
+    result
+}
+
+/// Like [`preserved`], among flows that switch by a function call, and leave these registers to
+/// each other as they are.
 pub(super) fn preserved_among_calls<R>(keeps_vectors: bool, f: impl FnOnce() -> R) -> R {
     preserved(keeps_vectors, || {
         let result = f();

@@ -6,13 +6,16 @@
 use super::guest::{self, Guest};
 use super::stage::{Stage, answered};
 use super::stats::CountKind;
-use super::{homes, memory, report, run, signal, state, words};
+use super::{homes, memory, outsider, report, run, signal, state, words};
 use crate::rt::engine::guest as engine;
 use std::fs::DirEntry;
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 use umcg_core::context::lock::Lock;
+use umcg_core::context::way::nap;
 use umcg_core::raw::Adopted;
-use umcg_core::{call, fork, raw};
+use umcg_core::{call, fork, kernel_thread, raw};
 use umcg_intercept::Call;
 
 const THREAD: u64 = libc::CLONE_THREAD as u64;
@@ -127,6 +130,10 @@ fn end_away(guest: &'static Guest) {
 /// The guest is at home and open. The kernel makes its child next. False if there is no memory for
 /// the child's state.
 pub(super) fn before_tail(guest: &'static Guest, call: &Call) -> bool {
+    state::errno_kept(|| prepare_for_child(guest, call))
+}
+
+fn prepare_for_child(guest: &'static Guest, call: &Call) -> bool {
     let Some(clone) = Clone::of(call) else {
         return true;
     };
@@ -162,6 +169,8 @@ pub(super) fn after_fork(in_child: bool) {
     unsafe { fork::after(in_child) };
     if in_child {
         guest::stand_aside();
+        // Its threads wait in the kernel.
+        outsider::set_uncounted(true);
         if let Some(kept) = kept {
             signal::forget_go(kept);
         }
@@ -185,7 +194,9 @@ pub(super) fn exit(guest: &'static Guest, call: &Call) {
         // SAFETY: as the C library would do it.
         unsafe { libc::exit(0) };
     }
-    if process != thread {
+    if process == thread {
+        look_for_end(process, guest.mask_before.load(Relaxed));
+    } else {
         let is_plain = guest::adopted().is_none();
         if !is_plain || (homes::has_room(guest) && run::adopt(guest, call)) {
             homes::end(guest, is_plain);
@@ -208,8 +219,18 @@ fn ids() -> (u32, u32) {
     (process, thread)
 }
 
-/// Threads that are about to end, or have ended. Kept once the process's first one has ended.
-static ENDING: Lock<Vec<u32>> = Lock::new(Vec::new());
+/// The end of a process whose first thread has ended.
+struct ProcessEnd {
+    /// Threads that are about to end, or have ended.
+    ending: Vec<u32>,
+    /// A thread ends the process.
+    is_begun: bool,
+}
+
+static PROCESS_END: Lock<ProcessEnd> = Lock::new(ProcessEnd {
+    ending: Vec::new(),
+    is_begun: false,
+});
 
 /// The library's first threads. They may have begun so late that they have no names yet.
 static LIBRARY: Lock<Vec<u32>> = Lock::new(Vec::new());
@@ -221,13 +242,7 @@ fn prepare(call: &Call) {
         return;
     }
     run::prepare(call);
-    // SAFETY: the guest's own.
-    let errno = unsafe { libc::__errno_location() };
-    // SAFETY: as above.
-    let before = unsafe { errno.read() };
     state::preserved(call.keeps_vectors(), note_library);
-    // SAFETY: as above.
-    unsafe { errno.write(before) };
 }
 
 fn note_library() {
@@ -244,29 +259,86 @@ fn number(thread: &DirEntry) -> Option<u32> {
     thread.file_name().to_str()?.parse().ok()
 }
 
-/// Whether no other thread of the program is left: of those that end at once, the last one says so.
-/// The process's first thread, of this id, has ended or is the caller. Threads of the library's
-/// are noted, or have names that begin so.
-fn is_last(process: u32) -> bool {
+/// More by a constant than the threads that the kernel has.
+fn count_threads() -> u64 {
+    std::fs::metadata("/proc/self/task").map_or(0, |folder| folder.nlink())
+}
+
+/// The threads of the program that the kernel has, but for the process's first one, of this id.
+/// None if it does not say. Threads of the library's are noted, or have names that begin so.
+fn threads_besides(process: u32) -> Option<Vec<u32>> {
     const OURS: &[u8] = b"umcg-";
+    let threads = std::fs::read_dir("/proc/self/task").ok()?;
+    let library = LIBRARY.lock();
+    let is_of_program = |thread: &DirEntry| {
+        !std::fs::read(thread.path().join("comm"))
+            .unwrap_or_default()
+            .starts_with(OURS)
+    };
+    let numbers = threads
+        .flatten()
+        .filter(is_of_program)
+        .filter_map(|thread| number(&thread));
+    let is_counted = |one: &u32| *one != process && !library.contains(one);
+    Some(numbers.filter(is_counted).collect())
+}
+
+/// Whether no other thread of the program is left: of those that end at once, the last one says so.
+/// The process's first thread, of this id, has ended or is the caller.
+fn is_last(process: u32) -> bool {
     let (_, caller) = ids();
-    let mut ending = ENDING.lock();
-    ending.push(caller);
-    let Ok(threads) = std::fs::read_dir("/proc/self/task") else {
+    let mut end = PROCESS_END.lock();
+    if end.is_begun {
+        return false;
+    }
+    end.ending.push(caller);
+    let Some(threads) = threads_besides(process) else {
         return false;
     };
-    let threads: Vec<_> = threads.flatten().collect();
-    let numbers: Vec<u32> = threads.iter().filter_map(number).collect();
-    let library = LIBRARY.lock();
-    ending.retain(|thread| numbers.contains(thread));
-    !threads.iter().any(|thread| {
-        let name = std::fs::read(thread.path().join("comm")).unwrap_or_default();
-        let counts = |number: u32| {
-            number != process
-                && ![&ending, &library]
-                    .iter()
-                    .any(|list| list.contains(&number))
-        };
-        !name.starts_with(OURS) && number(thread).is_some_and(counts)
-    })
+    end.ending.retain(|thread| threads.contains(thread));
+    end.is_begun = threads.iter().all(|thread| end.ending.contains(thread));
+    end.is_begun
+}
+
+/// The process's first thread ends, and is not the last one. Threads that began to end before may
+/// not have seen that, and their homes may be on their way out: none of them looks whether it is
+/// the last one. So a thread of the library's looks from time to time, at first often.
+fn look_for_end(process: u32, mask: u64) {
+    const FIRST: Duration = Duration::from_millis(1);
+    const LONGEST: Duration = Duration::from_secs(1);
+    /// One look in so many is made also if there are as many threads as before.
+    const EACH: u32 = 16;
+    const PAUSE: u32 = 20_000;
+    let looks = move || {
+        LIBRARY.lock().push(ids().1);
+        let mut count = 0;
+        for look in 0u32.. {
+            std::thread::sleep((FIRST * (1 << look.min(10))).min(LONGEST));
+            // A list of the threads takes a descriptor for a moment, and the program sees which
+            // ones are free.
+            let is_same = std::mem::replace(&mut count, count_threads()) == count;
+            if is_same && look % EACH != 0 {
+                continue;
+            }
+            let mut end = PROCESS_END.lock();
+            if end.is_begun {
+                return;
+            }
+            if threads_besides(process).is_some_and(|threads| threads.is_empty()) {
+                end.is_begun = true;
+                break;
+            }
+        }
+        signal::open_for_exit(mask);
+        // SAFETY: as the C library would do it.
+        unsafe { libc::exit(0) };
+    };
+    // Without such a thread: the others mostly see to the end.
+    let noted = LIBRARY.lock().len();
+    let _end = PROCESS_END.lock(); // until that thread is known as the library's
+    if umcg_core::signal::without(|| kernel_thread::spawn("umcg-last", looks)).is_ok() {
+        while LIBRARY.lock().len() == noted {
+            nap(PAUSE);
+        }
+    }
 }

@@ -137,23 +137,30 @@ pub(crate) fn pass_until_run(shared: &'static RuntimeState, count: usize) {
 /// Servers that go on patrol. Workers that a running one has woken on its server are run, though
 /// that is left for patrols to find. All of them have to run at once. Some servers steal whatever
 /// they find.
+fn found(servers: usize, outside: usize, stealing: usize) {
+    let scheduler = WorkStealing::with_patrol();
+    scheduler.patrol().unwrap().spread(stealing);
+    let shared = RuntimeState::with_scheduler(scheduler, servers, servers, false);
+    let running = serve(shared);
+    let pusher = thread::spawn(move || (0..outside).for_each(|_| shared.push()));
+    shared.push_parent(servers - 1 - outside);
+    pass_until_run(shared, servers);
+    pusher.join().unwrap();
+    end(shared, running);
+}
+
 #[test]
 fn patrols_find_all() {
-    fn found(servers: usize, outside: usize, stealing: usize) {
-        let scheduler = WorkStealing::with_patrol();
-        scheduler.patrol().unwrap().spread(stealing);
-        let shared = RuntimeState::with_scheduler(scheduler, servers, servers, false);
-        let running = serve(shared);
-        let pusher = thread::spawn(move || (0..outside).for_each(|_| shared.push()));
-        shared.push_parent(servers - 1 - outside);
-        pass_until_run(shared, servers);
-        pusher.join().unwrap();
-        end(shared, running);
-    }
     check(|| found(2, 0, 0));
     check(|| found(3, 0, 0));
     check(|| found(3, 1, 0));
     check(|| found(4, 1, 0));
     check(|| found(2, 0, 2));
     check(|| found(3, 1, 2));
+}
+
+/// With so many servers, one is woken that leaves what it finds first, and takes a worker later.
+#[test]
+fn patrols_woken_in_vain_wake_others() {
+    check(|| found(5, 1, 0));
 }

@@ -2,6 +2,8 @@
 
 #[path = "../../src/rt/scheduler/patrol.rs"]
 mod patrol;
+#[path = "../../src/rt/scheduler/preempted.rs"]
+mod preempted;
 #[allow(unused_imports, unused_macros, reason = "for other schedulers")]
 #[path = "../../src/rt/scheduler/shared.rs"]
 mod shared;
@@ -21,6 +23,7 @@ pub(crate) enum Why {
     Spawned,
     Woken,
     Yielded,
+    Preempted,
 }
 
 /// As the library's.

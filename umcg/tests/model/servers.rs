@@ -142,7 +142,7 @@ impl RuntimeState {
         };
         Box::leak(Box::new(RuntimeState {
             servers: (0..servers).map(server).collect(),
-            active: Active::new(servers, true),
+            active: Active::new(servers, servers, true),
             sleepers: Sleepers::new(servers),
             driver: Box::new(Driver::new(has_sources)),
             watch: Nothing,
@@ -233,7 +233,11 @@ impl RuntimeState {
                 true => (Some(worker), new_worker(None)),
                 false => (None, worker),
             };
-            let wake = self.scheduler.ready(yielding, Why::Yielded, Some(here));
+            let why = match shuttle::rand::thread_rng().gen_bool(0.5) {
+                true => Why::Preempted,
+                false => Why::Yielded,
+            };
+            let wake = self.scheduler.ready(yielding, why, Some(here));
             self.wake_from_outside(wake);
             if bound.is_none() {
                 return;

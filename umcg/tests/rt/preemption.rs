@@ -3,9 +3,11 @@
 use crate::support::{Kind, counter, eventually, flag, server_counts, with};
 use std::cell::Cell;
 use std::hint::black_box;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 use umcg::rt::scheduler::{EarliestDeadline, Priority};
+use umcg::sync::Semaphore;
 use umcg::{Builder, Runtime};
 
 fn often(name: &'static str, servers: usize, test: impl FnOnce(&Runtime)) {
@@ -46,6 +48,42 @@ fn who_computes_for_ever_stops_nobody() {
                 busy.into_iter().for_each(|worker| worker.join().unwrap());
             });
         }
+    }
+}
+
+/// Two workers that wake each other have many turns between two that compute for a tick each. With
+/// as few as the slot of a server gives them in a row, this would take more than ten seconds.
+#[test]
+fn a_pair_gets_its_share_beside_workers_that_compute() {
+    const TURNS: usize = 20_000;
+    for kind in [Kind::Full, Kind::Light] {
+        often("shares", 1, |runtime| {
+            let over = flag();
+            let busy = [0, 1].map(|_| {
+                let over = over.clone();
+                kind.spawn_on(runtime, move || {
+                    while !over.load(Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                })
+            });
+            let begin = Instant::now();
+            let semaphores = Arc::new([Semaphore::new(1), Semaphore::new(0)]);
+            let pair = [0, 1].map(|me| {
+                let semaphores = semaphores.clone();
+                kind.spawn_on(runtime, move || {
+                    for _ in 0..TURNS {
+                        semaphores[me].acquire().unwrap();
+                        semaphores[1 - me].release(1).unwrap();
+                    }
+                })
+            });
+            pair.into_iter().for_each(|worker| worker.join().unwrap());
+            let took = begin.elapsed();
+            over.store(true, Relaxed);
+            busy.into_iter().for_each(|worker| worker.join().unwrap());
+            assert!(took < Duration::from_secs(6), "{took:?}");
+        });
     }
 }
 

@@ -33,7 +33,11 @@ static void *serves(void *arg)
         struct uffdio_copy copy;
 
         MUST(poll(&ready, 1, -1) == 1);
-        MUST(read(served, &message, sizeof message) == sizeof message);
+        if (read(served, &message, sizeof message) != sizeof message) {
+            MUST(errno == EAGAIN); /* the fault was let go meanwhile */
+            count--;
+            continue;
+        }
         MUST(message.event == UFFD_EVENT_PAGEFAULT);
         wait_a_moment();
         memset(&copy, 0, sizeof copy);

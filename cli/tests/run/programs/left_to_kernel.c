@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Threads for which the kernel does more than to run them: with processors, a nice value, a policy
- * or an I/O priority of their own, and with timers on the clocks of their CPU time. */
+ * or an I/O priority of their own, with timers on the clocks of their CPU time, and with a GS base
+ * of their own. */
 #include "check.h"
+#include <asm/prctl.h>
 #include <sys/resource.h>
 
 enum { TURNS = 200, BUSY_US = 200, TIMER_MS = 20, PATIENCE_MS = 10000 };
@@ -188,6 +190,39 @@ static void timed_by_another(void)
     MUST(timer_delete(timer) == 0);
 }
 
+static uint64_t behind_gs(void)
+{
+    uint64_t value;
+
+    __asm__ volatile("movq %%gs:0, %0" : "=r"(value));
+    return value;
+}
+
+static sem_t *const turns[] = {&go, &gone};
+
+/* A thread with this base, which stays its own while two threads take turns. */
+static void *has_base(void *arg)
+{
+    uint64_t own = (uint64_t)(intptr_t)arg;
+
+    for (int turn = 0; turn < 2 * TURNS; turn++) {
+        down(turns[own]);
+        if (turn == TURNS)
+            MUST(syscall(SYS_arch_prctl, ARCH_SET_GS, &own) == 0);
+        if (turn >= TURNS)
+            MUST(behind_gs() == own);
+        OK(sem_post(turns[!own]));
+    }
+    return arg;
+}
+
+static void bases(void)
+{
+    OK(sem_post(&go));
+    in_threads(2, has_base);
+    down(&go);
+}
+
 int main(void)
 {
     struct sigaction action = {.sa_handler = handles};
@@ -219,5 +254,7 @@ int main(void)
     join(thread);
     timed_by_another();
     SHOWN("timers");
+    bases();
+    SHOWN("GS base");
     return 0;
 }

@@ -25,6 +25,19 @@ static void *returns_or_exits(void *arg)
     return number % 2 ? exits_deep_down(20, arg) : arg;
 }
 
+/* A program may be between a call that fails and a look at its error. */
+static void the_first_thread(void)
+{
+    pthread_t thread;
+    int error;
+
+    errno = EXDEV;
+    error = pthread_create(&thread, NULL, returns_or_exits, NULL);
+    MUST(errno == EXDEV || errno == ENOSYS); /* ENOSYS: the kernel has no clone3 */
+    OK(error);
+    join(thread);
+}
+
 static void short_threads(void)
 {
     for (intptr_t at = 0; at < SHORT; at++)
@@ -135,6 +148,8 @@ static void joins_that_try(void)
 int main(void)
 {
     OK(sem_init(&ended, 0, 0));
+    the_first_thread();
+    SHOWN("errno");
     short_threads();
     SHOWN("short threads");
     chain();

@@ -198,7 +198,7 @@ static void closed_meanwhile(void)
         MUST(pipe(wake) == 0 && socketpair(AF_UNIX, SOCK_STREAM, 0, polled) == 0);
         thread = spawn(polls_it, &wake[0]);
         down(&begun);
-        usleep(500);
+        usleep(3000); /* it waits by then */
         MUST(close(polled[0]) == 0 && pipe(other) == 0 && other[0] == polled[0]);
         MUST(write(wake[1], "b", 1) == 1);
         join(thread);
@@ -207,7 +207,7 @@ static void closed_meanwhile(void)
         MUST(socketpair(AF_UNIX, SOCK_STREAM, 0, polled) == 0);
         thread = spawn(receives_end, NULL);
         down(&begun);
-        usleep(500);
+        usleep(3000); /* it waits by then */
         MUST(shutdown(polled[0], SHUT_RD) == 0);
         join(thread);
         MUST(close(polled[0]) == 0 && close(polled[1]) == 0);

@@ -7,9 +7,9 @@ pub(super) use umcg_core::reach::Reader;
 /// From here on an address may not be a user's. The kernel knows, by its version and the
 /// processor's page tables: it is asked.
 #[cfg(target_arch = "riscv64")]
-const UNCLEAR: usize = (1 << 38) - 4096;
+pub(crate) const UNCLEAR: usize = (1 << 38) - 4096;
 #[cfg(not(target_arch = "riscv64"))]
-const UNCLEAR: usize = (1 << 47) - 4096;
+pub(crate) const UNCLEAR: usize = (1 << 47) - 4096;
 
 /// The word at an aligned address. None if it cannot be read.
 #[inline]

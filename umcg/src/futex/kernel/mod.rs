@@ -57,6 +57,8 @@ pub use newer::{futex_requeue, futex_wait, futex_wake, go_on_futex_wait};
 use crate::rt::Handle;
 use crate::rt::wait::cut;
 use memory::Reader;
+#[cfg(all(feature = "intercept", target_arch = "x86_64"))]
+pub(crate) use memory::UNCLEAR;
 use rustix::io::Errno;
 pub(crate) use single::WordEnd;
 use single::{Compared, WakeOp};

@@ -51,7 +51,7 @@ rules! {
     EpollMask epoll_mask, "With a signal mask: home. Without one, timeout 0: pass.";
     EpollMask2 epoll_mask_2, "With a signal mask: home.";
     EpollTimeout timeout_fourth, "Timeout 0: pass.";
-    Fcntl fcntl, "Copies, flags, owner, signal, size of a pipe, seals: pass.";
+    Fcntl fcntl, "Copies, flags, owner but by F_SETOWN_EX, signal, size of a pipe, seals: pass.";
     Flags flags_third, "MSG_DONTWAIT: pass.";
     Flags4 flags_fourth, "MSG_DONTWAIT: pass.";
     Futex futex, "Private: user, unless PI. Not private: a wait is user, the rest pass. PI: home.";
@@ -204,7 +204,6 @@ fn pselect(arguments: &[usize; 6]) -> Known {
 fn fcntl(arguments: &[usize; 6]) -> Known {
     const F_DUPFD_QUERY: c_int = 1027;
     const F_CREATED_QUERY: c_int = 1028;
-    const F_SETOWN_EX: c_int = 15;
     const F_GETOWN_EX: c_int = 16;
     pass_if(matches!(
         int(arguments[1]),
@@ -219,7 +218,6 @@ fn fcntl(arguments: &[usize; 6]) -> Known {
             | libc::F_GETOWN
             | libc::F_SETOWN
             | F_GETOWN_EX
-            | F_SETOWN_EX
             | F_GETSIG
             | F_SETSIG
             | libc::F_GETPIPE_SZ

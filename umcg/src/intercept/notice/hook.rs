@@ -15,8 +15,10 @@ use umcg_core::call as make;
 use umcg_core::raw::{self, CallOrigin};
 use umcg_intercept::{Call, Next, forget};
 
-/// What follows when the stub has made the call, as bits of this note.
-const FORM: usize = 0;
+/// What follows when the stub has made the call, as bits of this note. None for a call of the
+/// library's own.
+const FORM: usize = 12;
+const _: () = assert!(FORM >= Call::FRESH);
 /// A blocking scope ends.
 const IN_SCOPE: usize = 1;
 /// A counted wait in the kernel ends.

@@ -8,10 +8,15 @@
 mod state;
 
 use crate::futex::kernel::{is_idle, wake_all};
-pub(super) use state::{WordCall, word_call};
+pub(super) use state::{FACTOR, WordCall, word_call};
 use umcg_intercept::{Call, Next};
 
-static OUTSIDERS: state::Outsiders<256, 64> = state::Outsiders::new();
+/// The number of counts.
+pub(super) const COUNTS: usize = 256;
+
+pub(super) static OUTSIDERS: state::Outsiders<COUNTS, 64> = state::Outsiders::new();
+/// In it: the counts, that of lists, and the byte for threads that were never counted.
+pub(super) const FIELDS: [usize; 3] = state::Outsiders::<COUNTS, 64>::FIELDS;
 
 /// A call of an outsider, if it is about a private word. None if the kernel is just to make it,
 /// with the arguments that it has then.

@@ -15,13 +15,16 @@
 //!   that.
 
 use super::{is_idle, wake_all};
-use crate::rt::sync::{AtomicBool, AtomicUsize, Ordering::*};
+use crate::rt::sync::{AtomicBool, AtomicUsize, Ordering::*, give_way};
+use std::mem::offset_of;
 use umcg_core::call as make;
 use umcg_core::raw;
 use umcg_intercept::{Call, Next};
 
 const COMMAND: usize = 127;
 const PRIVATE: usize = libc::FUTEX_PRIVATE_FLAG as usize;
+/// Of the hash by which words share counts.
+pub(crate) const FACTOR: usize = 0x9e37_79b9_7f4a_7c15;
 
 /// What a futex call of private words does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +61,7 @@ fn command(call: &Call) -> libc::c_int {
 }
 
 /// Of outsiders, with so many counts, and so many places for words.
-pub(super) struct Outsiders<const COUNTS: usize, const PLACES: usize> {
+pub(crate) struct Outsiders<const COUNTS: usize, const PLACES: usize> {
     /// How many wait in the kernel, for words with this index.
     waiting: [AtomicUsize; COUNTS],
     /// How many wait for lists of words.
@@ -72,6 +75,14 @@ pub(super) struct Outsiders<const COUNTS: usize, const PLACES: usize> {
 }
 
 impl<const COUNTS: usize, const PLACES: usize> Outsiders<COUNTS, PLACES> {
+    /// Where [`Outsiders::is_waited_for`] looks, for code that does the same with few registers:
+    /// the counts, that of lists, and the byte for threads that were never counted.
+    pub(super) const FIELDS: [usize; 3] = [
+        offset_of!(Self, waiting),
+        offset_of!(Self, lists),
+        offset_of!(Self, has_uncounted),
+    ];
+
     pub(super) const fn new() -> Self {
         Outsiders {
             waiting: [const { AtomicUsize::new(0) }; COUNTS],
@@ -117,10 +128,9 @@ impl<const COUNTS: usize, const PLACES: usize> Outsiders<COUNTS, PLACES> {
     }
 
     fn count_of(&self, which: WordCall, word: usize) -> &AtomicUsize {
-        const MULTIPLIER: usize = 0x9e37_79b9_7f4a_7c15;
         match which {
             WordCall::WaitForList => &self.lists,
-            _ => &self.waiting[((word >> 2).wrapping_mul(MULTIPLIER) >> 56) % COUNTS],
+            _ => &self.waiting[((word >> 2).wrapping_mul(FACTOR) >> 56) % COUNTS],
         }
     }
 
@@ -155,9 +165,7 @@ impl<const COUNTS: usize, const PLACES: usize> Outsiders<COUNTS, PLACES> {
             if self.posted.iter().any(|place| free(&place)) {
                 return raw::rouse_courier();
             }
-            // The courier is about to empty it.
-            // SAFETY: no arguments.
-            unsafe { make(libc::SYS_sched_yield, [0; 6]) };
+            give_way(); // the courier is about to empty it
         }
     }
 

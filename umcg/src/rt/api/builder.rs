@@ -19,6 +19,8 @@ use umcg_core::{raw, storage};
 pub struct RuntimeBuilder {
     servers: usize,
     has_standby: bool,
+    /// How many servers there are at least, where their number adapts.
+    reserve: usize,
     scheduler: Chosen,
     stack_size: usize,
     name: String,
@@ -62,6 +64,7 @@ impl RuntimeBuilder {
         RuntimeBuilder {
             servers: 0,
             has_standby: false,
+            reserve: 0,
             scheduler: Chosen::Default(WorkStealing::new()),
             stack_size: stack_size::DEFAULT,
             name: "umcg".to_owned(),
@@ -107,6 +110,17 @@ impl RuntimeBuilder {
     )]
     pub(crate) fn standby(mut self) -> Self {
         self.has_standby = true;
+        self
+    }
+
+    /// At least so many servers, if their number adapts. Those beyond the CPUs that the process may
+    /// use are inactive until it may use more.
+    #[cfg_attr(
+        not(all(feature = "intercept", target_arch = "x86_64")),
+        allow(dead_code, reason = "for guests")
+    )]
+    pub(crate) fn reserve(mut self, servers: usize) -> Self {
+        self.reserve = servers;
         self
     }
 
@@ -209,24 +223,27 @@ impl RuntimeBuilder {
         // Find this out now, while there is a thread for it: the servers' threads may be the last.
         let _ = storage::available();
         let cpus = thread::available_parallelism().map_or(1, |cpus| cpus.get());
-        let servers = if self.servers == 0 {
+        let adapts = self.servers == 0 && !self.pin;
+        let active = if self.servers == 0 {
             cpus
         } else {
             self.servers
         };
         assert!(
-            servers <= MOST_SERVERS,
+            active <= MOST_SERVERS,
             "a runtime has at most {MOST_SERVERS} servers"
         );
-        let servers = servers + usize::from(self.has_standby);
+        let reserve = if adapts { self.reserve } else { 0 };
+        let servers = active.max(reserve) + usize::from(self.has_standby);
         let processors = if self.pin { processors() } else { Vec::new() };
         let class = stack_size::class(self.stack_size)
             .map_err(|error| Error::Stack(umcg_core::uth::UthError::Stack(error)))?;
         let config = RuntimeConfig {
             scheduler: self.scheduler,
             servers,
+            active,
             has_standby: self.has_standby,
-            adapts: self.servers == 0 && !self.pin,
+            adapts,
             driver: Box::new(Driver::new(self.driver).map_err(Error::from_io)?),
             class,
             name: self.name,

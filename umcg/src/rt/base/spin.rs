@@ -44,6 +44,10 @@ unsafe impl<T: Send> Sync for Spin<T> {}
 pub(crate) struct SpinGuard<'a, T>(&'a Spin<T>);
 
 impl<T> Spin<T> {
+    /// Where its word is.
+    #[cfg(all(feature = "intercept", target_arch = "x86_64", not(loom)))]
+    pub(crate) const WORD: usize = std::mem::offset_of!(Spin<T>, word);
+
     pub(crate) const fn new(value: T) -> Spin<T> {
         Spin {
             word: AtomicU32::new(FREE),

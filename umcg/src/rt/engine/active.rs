@@ -11,12 +11,12 @@ pub(crate) struct Active {
 }
 
 impl Active {
-    /// So many servers are active; a further one is a standby. Their number `adapts` to the
-    /// processors that the process may use, or stays as it is.
-    pub(crate) fn new(servers: usize, adapts: bool) -> Active {
+    /// So many servers are active, of `most`; a further one is a standby. Their number `adapts` to
+    /// the processors that the process may use, or stays as it is.
+    pub(crate) fn new(count: usize, most: usize, adapts: bool) -> Active {
         Active {
-            count: AtomicUsize::new(servers),
-            most: servers,
+            count: AtomicUsize::new(count),
+            most,
             adapts,
         }
     }

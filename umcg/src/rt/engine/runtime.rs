@@ -149,6 +149,8 @@ pub(crate) type OnDeadlock = Box<dyn Fn(&str) + Send + Sync>;
 pub(crate) struct RuntimeConfig {
     pub(crate) scheduler: Chosen,
     pub(crate) servers: usize,
+    /// How many of them are active at first.
+    pub(crate) active: usize,
     /// Whether the number of active servers follows that of the processors.
     pub(crate) adapts: bool,
     /// The last server is a standby.
@@ -168,6 +170,7 @@ impl RuntimeState {
         let RuntimeConfig {
             mut scheduler,
             servers,
+            active,
             adapts,
             has_standby,
             driver,
@@ -192,7 +195,7 @@ impl RuntimeState {
             scheduler,
             group: Group::make(),
             servers: (0..servers).map(|_| SharedServer::new()).collect(),
-            active: Active::new(servers - usize::from(has_standby), adapts),
+            active: Active::new(active, servers - usize::from(has_standby), adapts),
             sleepers: Sleepers::new(servers),
             driver,
             watch: Watch::new(preemption),
@@ -375,6 +378,15 @@ impl RuntimeState {
         match self.scheduler.ready(worker, why, Some(here)) {
             Wake::Nobody => {}
             wake => self.wake(wake),
+        }
+    }
+
+    /// Gives a worker to the scheduler that yields, also to workers that were preempted. Called on
+    /// the kernel thread of a server.
+    pub(crate) fn ready_last_at(&self, worker: Runnable, here: &Here) {
+        match self.scheduler.put_last(worker) {
+            None => self.wake(Wake::One),
+            Some(worker) => self.ready_at(worker, Why::Yielded, here),
         }
     }
 

@@ -91,6 +91,11 @@ impl Watch {
         let _ = futex::wake(&self.word, Flags::PRIVATE, 1);
     }
 
+    /// Whether the watch is to look at once, or to end.
+    pub(crate) fn is_called(&self) -> bool {
+        self.word.load(Relaxed) != AWAKE
+    }
+
     pub(crate) fn is_over(&self) -> bool {
         self.word.load(Relaxed) == OVER
     }

@@ -22,8 +22,10 @@
 //!   at most one such thread, so no wake-up is spent on a server that is awake already. A searcher
 //!   ends its search without a system call. So a thread that relies on a searcher has a fence of
 //!   its own.
-//! - S3: the last searcher that finds a worker wakes another server, if there are more workers. So
-//!   work that comes in bulk wakes all servers.
+//! - S3: the last searcher that finds a worker wakes another server, if there are more workers, and
+//!   so does a server that was woken. So work that comes in bulk wakes all servers. A server that
+//!   was woken and finds no worker at its first look searches and sleeps again: it takes none
+//!   without that step.
 //! - S4: at most one sleeper sleeps in the driver, and is woken there. The others sleep on their
 //!   words, and are woken by futex. For work, one of the others is woken, if there is any. The
 //!   driver's wake-up may go to another poller (the watch polls too). So the sleeper checks its
@@ -56,18 +58,27 @@ const AGAIN: u64 = 32;
 const SOON: u64 = 1_000_000;
 const AT_ONCE: u64 = 100_000;
 
-/// Called by a server that has no worker to run. Returns when it may have one.
+/// Called by a server that has no worker to run. Returns when it has run one, or has something else
+/// to do.
 pub(crate) fn idle(local: &ServerState, server: raw::Server) {
+    while looks_again(local, server) {}
+}
+
+/// Searches, sleeps, and looks. True if the server was woken in vain: as it may have been woken for
+/// a worker that it passed (S3), it goes on from the beginning.
+fn looks_again(local: &ServerState, server: raw::Server) -> bool {
     let shared = local.shared();
     if shared.closing.load(Relaxed) && shared.live() == 0 {
-        return shared.end();
+        shared.end();
+        return false;
     }
     local.note_look();
     if inactive::look(local) {
-        return sleep_unless_needed(local, None);
+        sleep_unless_needed(local, None);
+        return false;
     }
     if search(local, server) {
-        return;
+        return false;
     }
     loop {
         let nap = shared.scheduler.nap(local.here());
@@ -84,10 +95,11 @@ pub(crate) fn idle(local: &ServerState, server: raw::Server) {
         } else if next.is_some() {
             hand_on(local);
         }
-        if let Some(worker) = next {
-            local.run(server, worker);
-        }
-        return;
+        let Some(worker) = next else {
+            return !shared.attention();
+        };
+        local.run(server, worker);
+        return false;
     }
 }
 
@@ -197,7 +209,7 @@ fn search(local: &ServerState, server: raw::Server) -> bool {
     }
     // At most half of the servers search: more would only get in each other's way.
     let mine = shared.sleepers.searching.fetch_add(1, Relaxed);
-    if mine > 0 && mine as usize * 2 >= shared.active.most() {
+    if mine > 0 && mine as usize * 2 >= shared.active.count() {
         shared.sleepers.end_search();
         return false;
     }

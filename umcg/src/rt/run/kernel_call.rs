@@ -4,7 +4,8 @@
 //! A program that gives all its threads a filter may not list the calls that open these files, and
 //! be ended for one. So nothing is read from then on ([`shut`]).
 
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read};
 use std::sync::atomic::{AtomicU32, Ordering::*};
 use umcg_core::context::way::nap;
 
@@ -62,7 +63,7 @@ pub(crate) fn of_thread(tid: i32) -> ThreadState {
 }
 
 fn read_state(tid: i32) -> ThreadState {
-    let file = |name: &str| fs::read_to_string(format!("/proc/self/task/{tid}/{name}"));
+    let file = |name| text_of(tid, name);
     match file("syscall") {
         Ok(line) if line.starts_with("running") => ThreadState::Runs,
         Ok(line) if !line.trim().is_empty() => match file("stat").as_deref().map(state) {
@@ -81,6 +82,14 @@ fn read_state(tid: i32) -> ThreadState {
     }
 }
 
+/// The text of a file about the thread with this id, as far as it has what is looked for here. One
+/// read: the kernel writes such a file anew for each.
+fn text_of(tid: i32, name: &str) -> io::Result<String> {
+    let mut text = [0; 4096];
+    let length = File::open(format!("/proc/self/task/{tid}/{name}"))?.read(&mut text)?;
+    Ok(String::from_utf8_lossy(&text[..length]).into_owned())
+}
+
 /// The letter of a thread's state, which follows its name in parentheses.
 fn state(stat: &str) -> Option<char> {
     behind_name(stat).next()?.chars().next()
@@ -90,9 +99,18 @@ fn state(stat: &str) -> Option<char> {
 pub(crate) fn major_faults(tid: i32) -> Option<u64> {
     /// Words behind the name.
     const BEFORE: usize = 9;
-    let read = || fs::read_to_string(format!("/proc/self/task/{tid}/stat"));
-    let stat = reading(read)?.ok()?;
+    let stat = reading(|| text_of(tid, "stat"))?.ok()?;
     behind_name(&stat).nth(BEFORE)?.parse().ok()
+}
+
+/// Whether this signal is pending for the thread with this id itself.
+pub(crate) fn has_pending(tid: i32, signal: i32) -> bool {
+    let Some(Ok(status)) = reading(|| text_of(tid, "status")) else {
+        return false;
+    };
+    let pending = status.lines().find_map(|line| line.strip_prefix("SigPnd:"));
+    let set = pending.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+    set.is_some_and(|set| set >> (signal - 1) & 1 != 0)
 }
 
 /// The words of this file behind the thread's name, which stands in parentheses.
@@ -257,6 +275,31 @@ mod tests {
         assert_eq!(call("99999 0x0 0x0").to_string(), "system call 99999(0, …)");
         assert_eq!(call("-1 0x7ffc 0x7f12").to_string(), "a page fault");
         assert_eq!(call("").to_string(), "the kernel");
+    }
+
+    #[test]
+    fn a_signal_is_pending_until_it_is_taken() {
+        let has = || {
+            // SAFETY: no arguments.
+            let tid = unsafe { libc::syscall(libc::SYS_gettid) };
+            has_pending(tid as i32, libc::SIGUSR2)
+        };
+        // SAFETY: zero is a set.
+        let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+        // SAFETY: a set of this frame's.
+        unsafe { libc::sigaddset(&mut set, libc::SIGUSR2) };
+        // SAFETY: as above.
+        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) };
+        assert!(!has());
+        // SAFETY: no arguments.
+        let own = unsafe { libc::pthread_self() };
+        // SAFETY: the calling thread blocks the signal.
+        unsafe { libc::pthread_kill(own, libc::SIGUSR2) };
+        assert!(has());
+        let mut taken = 0;
+        // SAFETY: as above.
+        assert_eq!(unsafe { libc::sigwait(&set, &mut taken) }, 0);
+        assert!(taken == libc::SIGUSR2 && !has());
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod fault;
 pub(crate) mod idle;
 pub(crate) mod inactive;
 pub(crate) mod kernel_call;
+mod preempt;
 pub(crate) mod quit;
 pub(crate) mod registry;
 mod spread;

@@ -14,7 +14,7 @@
 //! ```
 
 use super::inactive;
-use super::kernel_call::{ThreadState, of_thread};
+use super::kernel_call::{ThreadState, has_pending, of_thread};
 use crate::rt::base::clock;
 use crate::rt::engine::runtime::RuntimeState;
 use crate::rt::engine::server::ServerState;
@@ -39,7 +39,7 @@ impl Standby {
         if shared.servers.len() == shared.active.most() {
             return;
         }
-        let is_kept = |index| is_stuck(index) && sleeps(shared, index);
+        let is_kept = |index| is_stuck(index) && is_in_kernel(shared, index);
         if let Some(before) = self.before {
             if !(0..before).any(is_kept) {
                 self.before = None;
@@ -70,10 +70,14 @@ impl Standby {
     }
 }
 
-/// Whether the server's thread sleeps in the kernel.
-fn sleeps(shared: &RuntimeState, index: usize) -> bool {
-    let server = shared.servers[index].server();
-    server.is_some_and(|server| matches!(of_thread(server.carried_by()), ThreadState::Blocks(_)))
+/// Whether the kernel keeps the server's thread. It sleeps there, or it does not get to a signal: a
+/// fault in the midst of a call waits without sleep while a signal is pending.
+fn is_in_kernel(shared: &RuntimeState, index: usize) -> bool {
+    let Some(server) = shared.servers[index].server() else {
+        return false;
+    };
+    let tid = server.carried_by();
+    matches!(of_thread(tid), ThreadState::Blocks(_)) || has_pending(tid, libc::SIGURG)
 }
 
 /// The standby is about to run this worker, if any.

@@ -58,6 +58,7 @@ fn look_around(local: &ServerState) -> Option<Runnable> {
     if !is_inactive || local.begin_inactive_turn() {
         look_at_time_and_files(local);
         local.shared().scheduler.look_around(local.here());
+        local.end_streak();
     }
     let worker = if is_inactive {
         inactive::next(local)

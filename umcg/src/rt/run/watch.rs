@@ -8,10 +8,10 @@
 //! fires the timers, and has an idle server check the files. If all servers are busy, it waits for
 //! files itself. It repeats a preemption by rank that could not be done. It does so at once where a
 //! worker has woken a more urgent one that is to run in its own place. It preempts workers that
-//! keep their servers by page faults (`fault`). And it reports a worker that keeps its server for
-//! long, and a lack of helper threads (`stall`). While servers are awake it also adapts the number
-//! of the active ones (`adapt`), and calls a standby where the kernel keeps all of them
-//! (`standby`).
+//! keep their servers by page faults (`fault`), and those that others wait for longer than natively
+//! (`preempt`). And it reports a worker that keeps its server for long, and a lack of helper
+//! threads (`stall`). While servers are awake it also adapts the number of the active ones
+//! (`adapt`), and calls a standby where the kernel keeps all of them (`standby`).
 //!
 //! While all servers sleep the watch sleeps too, after a few checks. The first server that stops
 //! sleeping wakes it, as the worker that runs there may never leave. On each side `light` or
@@ -19,6 +19,7 @@
 
 use super::adapt::Adapter;
 use super::fault::PageFault;
+use super::preempt::Preempter;
 use super::spread::Spreader;
 use super::stall::Stay;
 use super::standby::Standby;
@@ -28,7 +29,6 @@ use crate::rt::base::clock;
 use crate::rt::engine::runtime::{RuntimeState, ready};
 use crate::rt::engine::turns;
 use crate::rt::scheduler::{Wake, Why};
-use crate::rt::wait::expire::expire;
 
 /// Time between two checks.
 const TICK: u64 = 10_000_000;
@@ -46,11 +46,11 @@ pub(crate) fn main(shared: &RuntimeState, ready: impl FnOnce()) {
     seen.resize_with(shared.servers.len(), ServerSnapshot::default);
     let has_guests = place::set_apart();
     ready();
-    let mut sampled = (0..seen.len()).cycle();
+    let mut samples = Samples::default();
     let mut quiet = 0;
     let mut trimmer = Trimmer::new();
     let (mut adapter, mut spreader) = (Adapter::new(shared), Spreader::new());
-    let mut standby = Standby::default();
+    let (mut standby, mut preempter) = (Standby::default(), Preempter::new(has_guests, seen.len()));
     let mut lack = shared.watch.lack();
     while !shared.watch.is_over() {
         shared.watch.begin();
@@ -69,36 +69,51 @@ pub(crate) fn main(shared: &RuntimeState, ready: impl FnOnce()) {
             trimmer.go_on();
             continue;
         }
+        preempter.look(shared);
         let stuck = seen
             .iter_mut()
             .enumerate()
             .fold(false, |stuck, (index, seen)| {
-                look(shared, index, seen) | stuck
+                look(shared, index, seen, &mut preempter) | stuck
             });
         standby.look(shared, |index| seen[index].is_stuck);
-        if let Some(index) = sampled.next().filter(|_| has_guests) {
+        let faults = seen.iter().any(|seen| seen.fault.is_recent());
+        if let Some(index) = samples.next(seen.len(), faults).filter(|_| has_guests) {
             look_for_guests(shared, index, &mut seen[index]);
         }
-        let tick = tick(
-            shared,
-            stuck || seen.iter().any(|seen| seen.fault.is_recent()),
-        )
-        .min(soon);
+        let closely = stuck || faults;
+        let tick = tick(shared, closely).min(preempter.interval()).min(soon);
         trimmer.go_on();
-        let all_busy = shared.sleepers.asleep() == 0;
-        if all_busy && shared.driver.has_sources() && (stuck || shared.ranked) {
-            if !stand_in(shared, tick) {
-                shared.watch.sleep(tick);
-            }
-        } else {
-            if !all_busy {
-                shared.sleepers.cover_driver(&*shared.driver);
-            }
-            shared.watch.sleep(tick);
-        }
+        pause(shared, tick, stuck, &mut preempter);
     }
     // A lack that was counted just before the end.
     lack.look(&shared.name, &shared.stalls);
+}
+
+/// Sleeps until the next check. Meanwhile it sees to deadlines that have passed.
+fn pause(shared: &RuntimeState, tick: u64, stuck: bool, preempter: &mut Preempter) {
+    let end = clock::now() + tick;
+    let mut left = tick;
+    while left > 0 && !shared.watch.is_called() {
+        sleep(shared, left.min(preempter.time_left(shared)), stuck);
+        preempter.look_at_deadlines(shared);
+        left = end.saturating_sub(clock::now());
+    }
+}
+
+/// Sleeps, or waits for files if all servers are busy.
+fn sleep(shared: &RuntimeState, tick: u64, stuck: bool) {
+    let all_busy = shared.sleepers.asleep() == 0;
+    if all_busy && shared.driver.has_sources() && (stuck || shared.ranked) {
+        if !stand_in(shared, tick) {
+            shared.watch.sleep(tick);
+        }
+    } else {
+        if !all_busy {
+            shared.sleepers.cover_driver(&*shared.driver);
+        }
+        shared.watch.sleep(tick);
+    }
 }
 
 /// Time until the next check; a short one if a server is to be watched closely.
@@ -122,8 +137,33 @@ struct ServerSnapshot {
     fault: PageFault,
 }
 
+/// Which server is checked for guests next. Such a check costs some system calls.
+#[derive(Default)]
+struct Samples {
+    next: usize,
+    at: u64,
+}
+
+impl Samples {
+    /// The index of that server, if it is time: each check is one where faults have kept servers.
+    fn next(&mut self, servers: usize, closely: bool) -> Option<usize> {
+        let now = clock::now();
+        if !closely && now - self.at < TICK {
+            return None;
+        }
+        self.at = now;
+        self.next = (self.next + 1) % servers;
+        Some(self.next)
+    }
+}
+
 /// Checks a server. True if it is stuck: it has not looked around since the last time.
-fn look(shared: &RuntimeState, index: usize, seen: &mut ServerSnapshot) -> bool {
+fn look(
+    shared: &RuntimeState,
+    index: usize,
+    seen: &mut ServerSnapshot,
+    preempter: &mut Preempter,
+) -> bool {
     let server = &shared.servers[index];
     let local = server.local().filter(|_| !shared.sleepers.is_asleep(index));
     let stuck =
@@ -135,7 +175,7 @@ fn look(shared: &RuntimeState, index: usize, seen: &mut ServerSnapshot) -> bool 
     };
     seen.stay.goes_on(shared, index);
     seen.fault.look(shared, index);
-    expire(&server.timers);
+    preempter.fire(shared, index);
     local.countdown.end_from_outside();
     if let Some(worker) = local.take_from_slot() {
         ready(worker, Why::Woken);

@@ -15,6 +15,7 @@
 use super::patrol::Patrol;
 use super::{Scheduler, Wake, Why, WorkStealing};
 use crate::rt::base::here::Here;
+use crate::rt::task::Task;
 use crate::rt::task::runnable::Runnable;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -170,6 +171,56 @@ impl Chosen {
     pub(crate) fn keeps_work(&self, index: usize) -> bool {
         match self {
             Chosen::Default(scheduler) => scheduler.keeps_work(index),
+            Chosen::Other(_) => false,
+        }
+    }
+
+    /// Whether preempted workers wait that come after others. Called by any thread.
+    pub(crate) fn has_preempted(&self) -> bool {
+        match self {
+            Chosen::Default(scheduler) => scheduler.has_preempted(),
+            Chosen::Other(_) => false,
+        }
+    }
+
+    /// Whether this worker, which runs on that server, may be preempted at once for others. Called
+    /// by any thread.
+    pub(crate) fn mostly_computes(&self, server: usize, task: &Task) -> bool {
+        match self {
+            Chosen::Default(scheduler) => scheduler.mostly_computes(server, task),
+            Chosen::Other(_) => true,
+        }
+    }
+
+    /// Like [`Chosen::next`], where the slot has a worker.
+    pub(crate) fn next_beside_slot(&self, here: &Here) -> Option<Runnable> {
+        match self {
+            Chosen::Default(scheduler) => scheduler.next_beside_slot(here),
+            Chosen::Other(other) => other.next(here),
+        }
+    }
+
+    /// A worker yields that gives way to preempted ones, too. Returns it if it is to be made ready
+    /// as any one that yields.
+    pub(crate) fn put_last(&self, worker: Runnable) -> Option<Runnable> {
+        match self {
+            Chosen::Default(scheduler) => scheduler.put_last(worker),
+            Chosen::Other(_) => Some(worker),
+        }
+    }
+
+    /// The worker that this server preempts next has not run until its tick.
+    pub(crate) fn note_early(&self, here: &Here) {
+        if let Chosen::Default(scheduler) = self {
+            scheduler.note_early(here);
+        }
+    }
+
+    /// Whether there are workers that any server may run, and that were made ready outside the
+    /// servers. False where the order is not the default one. Called by any thread.
+    pub(crate) fn has_outside(&self) -> bool {
+        match self {
+            Chosen::Default(scheduler) => scheduler.has_outside(),
             Chosen::Other(_) => false,
         }
     }

@@ -9,6 +9,7 @@ mod chosen;
 mod earliest_deadline;
 mod fifo;
 mod patrol;
+mod preempted;
 mod priority;
 mod shared;
 mod weighted;

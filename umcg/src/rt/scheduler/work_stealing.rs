@@ -14,12 +14,14 @@
 //! - *Fresh workers last in, first out*: a tree of forks is walked in depth, so few are alive at a
 //!   time. Thieves take the oldest worker, the root of the largest part of the tree (Blumofe,
 //!   Leiserson, "Scheduling multithreaded computations by work stealing", 1999).
+//! - *Preempted workers last* ([`preempted`](super::preempted)): others mostly run for a moment.
 //! - *Fairness*: woken workers are served in their order. Every [`SHARE`]th turn goes to a fresh
-//!   worker, and every [`LEAP`] the oldest one gets a turn. When the server looks around, three
-//!   come first by turns: a worker bound to the server, one from outside, and the oldest. The
-//!   oldest is served by the clock and not by turns, because each time it begins another branch of
-//!   a tree, which has to be kept. So a worker runs after a number of turns that is bounded by how
-//!   many workers stand before it.
+//!   worker, and every [`LEAP`] the oldest one gets a turn. When the server looks around, four
+//!   come first by turns: a worker bound to the server, one from outside, the oldest fresh one, and
+//!   the oldest preempted one. The oldest are served by the clock and not by turns: a fresh one
+//!   begins another branch of a tree each time, which has to be kept, and a preempted one keeps the
+//!   server for a tick. So a worker runs after a number of turns that is bounded by how many
+//!   workers stand before it.
 //! - *Workers from outside* (a plain thread, I/O, timers of another runtime) come through one
 //!   shared queue.
 //!
@@ -27,12 +29,14 @@
 //! call ([`PerServer`]).
 
 use super::patrol::Patrol;
+use super::preempted::{FULL_TURN, Preempted, PreemptedTurns};
 use super::shared::{Bound, SharedQueue};
 use super::{Scheduler, Wake, Why};
 use crate::rt::base::clock;
 use crate::rt::base::here::Here;
 use crate::rt::base::per_server::{Load, PerServer};
 use crate::rt::base::sync::{AtomicUsize, Ordering::*};
+use crate::rt::task::Task;
 use crate::rt::task::runnable::{Queue, Runnable};
 use std::time::{Duration, Instant};
 
@@ -59,6 +63,7 @@ struct LocalQueues {
     rarely: u32,
     /// When the oldest fresh worker last ran, or when there last was none.
     leapt: Option<Instant>,
+    preempted: PreemptedTurns,
     /// How often it checks whether a theft has become worthwhile.
     looks: u32,
     woken: Queue,
@@ -114,6 +119,7 @@ impl LocalQueues {
 pub struct WorkStealing {
     own: Option<PerServer<LocalQueues>>,
     outside: SharedQueue,
+    preempted: Preempted,
     /// Where the next thief looks first.
     rotation: AtomicUsize,
     bound: Bound,
@@ -149,6 +155,84 @@ impl WorkStealing {
         self.own().hint(index) > 0
     }
 
+    /// Whether there are workers from outside.
+    pub(crate) fn has_outside(&self) -> bool {
+        !self.outside.is_empty()
+    }
+
+    /// Whether preempted workers wait.
+    pub(crate) fn has_preempted(&self) -> bool {
+        !self.preempted.is_empty()
+    }
+
+    /// A preempted worker, if it is time for one.
+    fn preempted_in_time(&self, here: &Here) -> Option<Runnable> {
+        let first = self.preempted.first();
+        let is_time = || {
+            let now = Instant::now();
+            self.own()
+                .own(here, |own| own.preempted.is_time(first, now))
+        };
+        (!self.preempted.is_empty() && is_time())
+            .then(|| self.preempted.next(here.index()))
+            .flatten()
+    }
+
+    /// Whether this worker, which runs on that server, mostly computes: others are to run first.
+    pub(crate) fn mostly_computes(&self, server: usize, task: &Task) -> bool {
+        self.preempted.goes_on(server, task)
+    }
+
+    /// Puts a worker away that the caller's server has preempted.
+    #[cold]
+    fn put_preempted(&self, worker: Runnable, here: Option<&Here>) {
+        let now = Instant::now();
+        let turn = |here| {
+            self.own()
+                .own(here, |own| own.preempted.note_preempted(now))
+        };
+        self.preempted.put(worker, here.map_or(FULL_TURN, turn));
+    }
+
+    /// A worker yields that gives way to preempted ones, too. Returns it if there are none.
+    pub(crate) fn put_last(&self, worker: Runnable) -> Option<Runnable> {
+        if self.preempted.is_empty() || worker.server().is_some() {
+            return Some(worker);
+        }
+        self.preempted.put_last(worker);
+        None
+    }
+
+    /// The worker that this server preempts next has not run until its tick.
+    pub(crate) fn note_early(&self, here: &Here) {
+        self.own().own(here, |own| own.preempted.note_early());
+    }
+
+    /// Like [`Scheduler::next`], where the slot has a worker: takes none that may wait.
+    pub(crate) fn next_beside_slot(&self, here: &Here) -> Option<Runnable> {
+        self.next_of(here, true)
+    }
+
+    #[inline(always)]
+    fn next_of(&self, here: &Here, has_slot: bool) -> Option<Runnable> {
+        let (next, looks_around) = self.own().own(here, |own| {
+            if own.looks_around {
+                own.looks_around = false;
+                return (None, true);
+            }
+            own.turn = own.turn.wrapping_add(1);
+            (own.next(), false)
+        });
+        if looks_around {
+            return self.rarely_served(here, has_slot);
+        }
+        let next = next.or_else(|| self.look_elsewhere(here, has_slot));
+        if let (Some(patrol), Some(_)) = (&self.patrol, &next) {
+            patrol.note_served(here);
+        }
+        next
+    }
+
     #[inline(always)]
     fn own(&self) -> &PerServer<LocalQueues> {
         match &self.own {
@@ -158,28 +242,29 @@ impl WorkStealing {
     }
 
     /// Serves first the workers that otherwise come last: those bound to the server, those from
-    /// outside, and the oldest. They come by turns, as each of the three kinds may have workers all
-    /// the time.
+    /// outside, the oldest, and those preempted. They come by turns, as each of the four kinds may
+    /// have workers all the time.
     #[cold]
     #[inline(never)]
-    fn rarely_served(&self, here: &Here) -> Option<Runnable> {
+    fn rarely_served(&self, here: &Here, has_slot: bool) -> Option<Runnable> {
         let first = self.own().own(here, |own| {
             own.rarely = own.rarely.wrapping_add(1);
             own.rarely
         });
-        let of_class = |class| match class % 3 {
+        let of_class = |class| match class % 4 {
             0 => self.bound.of(here.index()).pop(),
             1 => self.outside.pop(),
+            2 => self.preempted_in_time(here),
             _ => self.own().own(here, LocalQueues::leap),
         };
-        let rare = (0..3).find_map(|step| of_class(first.wrapping_add(step)));
+        let rare = (0..4).find_map(|step| of_class(first.wrapping_add(step)));
         rare.or_else(|| self.own().own(here, LocalQueues::next))
-            .or_else(|| self.look_elsewhere(here))
+            .or_else(|| self.look_elsewhere(here, has_slot))
     }
 
     #[cold]
     #[inline(never)]
-    fn look_elsewhere(&self, here: &Here) -> Option<Runnable> {
+    fn look_elsewhere(&self, here: &Here, has_slot: bool) -> Option<Runnable> {
         if let Some(bound) = self.bound.of(here.index()).pop() {
             return Some(bound);
         }
@@ -188,6 +273,12 @@ impl WorkStealing {
             if !share.is_empty() {
                 return self.keep(here, share);
             }
+        }
+        if has_slot {
+            return self.preempted_in_time(here);
+        }
+        if let Some(preempted) = self.preempted.next(here.index()) {
+            return Some(preempted);
         }
         if let Some(patrol) = &self.patrol {
             return self.steal_on_patrol(here, patrol);
@@ -260,6 +351,7 @@ impl Scheduler for WorkStealing {
     fn start(&mut self, servers: usize) {
         self.own = Some(PerServer::new(servers, |_| LocalQueues::default()));
         self.bound.start(servers, Queue::new);
+        self.preempted.start(servers);
         if let Some(patrol) = &mut self.patrol {
             patrol.start(servers);
         }
@@ -271,6 +363,10 @@ impl Scheduler for WorkStealing {
             Ok(wake) => return wake,
             Err(worker) => worker,
         };
+        if why == Why::Preempted {
+            self.put_preempted(worker, here);
+            return Wake::One;
+        }
         let Some(here) = here else {
             self.outside.push(worker);
             return Wake::One;
@@ -297,22 +393,7 @@ impl Scheduler for WorkStealing {
 
     #[inline(always)]
     fn next(&self, here: &Here) -> Option<Runnable> {
-        let (next, looks_around) = self.own().own(here, |own| {
-            if own.looks_around {
-                own.looks_around = false;
-                return (None, true);
-            }
-            own.turn = own.turn.wrapping_add(1);
-            (own.next(), false)
-        });
-        if looks_around {
-            return self.rarely_served(here);
-        }
-        let next = next.or_else(|| self.look_elsewhere(here));
-        if let (Some(patrol), Some(_)) = (&self.patrol, &next) {
-            patrol.note_served(here);
-        }
-        next
+        self.next_of(here, false)
     }
 
     fn has_work(&self, here: &Here) -> bool {
@@ -322,6 +403,7 @@ impl Scheduler for WorkStealing {
             _ => true,
         };
         !self.outside.is_empty()
+            || !self.preempted.is_empty()
             || !self.bound.of(here.index()).is_empty()
             || (0..self.own().servers())
                 .filter(counts)

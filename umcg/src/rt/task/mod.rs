@@ -10,7 +10,8 @@
 //!
 //! - `state`: any thread, by the protocol of `park`. `join`: any thread, by the protocol of
 //!   `joined`.
-//! - `next`, `before`: the owner of the [`Runnable`], that is, the queue that holds it.
+//! - `next`, `before`, `virtual_time`: the owner of the [`Runnable`], that is, the queue that holds
+//!   it.
 //! - `hints`, `shared`, `runtime`: the maker of the worker, before the worker is ready.
 //! - `reason`, `scope`, `result`, `locals`, `depth`: the worker; its maker before it is ready;
 //!   after it has ended, the holder of the right to run it.
@@ -93,6 +94,10 @@ pub(crate) struct Task {
     pub(crate) interrupted: AtomicBool,
     /// See `cut`.
     pub(crate) is_cut: AtomicBool,
+    /// For a guest: it was preempted, and has woken no other one since then.
+    pub(crate) was_preempted: AtomicBool,
+    /// See `scheduler::preempted`.
+    pub(crate) virtual_time: AtomicU64,
     /// For a thread: how long it spins before it sleeps. See `wait`.
     pub(crate) patience: AtomicU32,
     /// For a guest: when it left its server, if the server's loop has seen that.
@@ -164,6 +169,8 @@ impl Task {
             asleep: AtomicU32::new(0),
             interrupted: AtomicBool::new(false),
             is_cut: AtomicBool::new(false),
+            was_preempted: AtomicBool::new(false),
+            virtual_time: AtomicU64::new(0),
             patience: AtomicU32::new(0),
             since: AtomicU64::new(0),
             used: AtomicU64::new(0),
@@ -191,6 +198,8 @@ impl Task {
         self.hints.deadline.store(u64::MAX, Relaxed);
         self.locals.store(null_mut(), Relaxed);
         self.is_cut.store(false, Relaxed);
+        self.was_preempted.store(false, Relaxed);
+        self.virtual_time.store(0, Relaxed);
         self.begin(flags);
     }
 

@@ -103,6 +103,9 @@ impl std::fmt::Debug for Runnable {
     }
 }
 
+/// How far [`Queue::insert`] looks.
+const MOST_STEPS: usize = 100;
+
 /// A queue of workers, linked through their descriptors. It allocates nothing. All operations but
 /// [`Queue::split_front`] take constant time.
 ///
@@ -156,6 +159,40 @@ impl Queue {
         }
         self.last = place;
         self.len += 1;
+    }
+
+    /// Puts a worker behind the last one of which `is_before` is true, at the front if there is
+    /// none. Looks from the end, at [`MOST_STEPS`] workers at most.
+    pub(crate) fn insert(&mut self, worker: Runnable, is_before: impl Fn(&Task) -> bool) {
+        let mut before = self.last;
+        for _ in 0..MOST_STEPS {
+            // SAFETY: null, or a task in this queue.
+            match unsafe { before.as_ref() } {
+                Some(other) if !is_before(other) => before = other.before.load(Relaxed),
+                _ => break,
+            }
+        }
+        let task = worker.into_task();
+        let place = (task as *const Task).cast_mut();
+        // SAFETY: null, or a task in this queue.
+        let next = match unsafe { before.as_ref() } {
+            Some(before) => before.next.swap(place, Relaxed),
+            None => std::mem::replace(&mut self.first, place),
+        };
+        // SAFETY: likewise.
+        match unsafe { next.as_ref() } {
+            Some(next) => next.before.store(place, Relaxed),
+            None => self.last = place,
+        }
+        task.next.store(next, Relaxed);
+        task.before.store(before, Relaxed);
+        self.len += 1;
+    }
+
+    /// The first worker's descriptor.
+    pub(crate) fn front(&self) -> Option<&Task> {
+        // SAFETY: null, or a task in this queue.
+        unsafe { self.first.as_ref() }
     }
 
     /// Takes the first worker.

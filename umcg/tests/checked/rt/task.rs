@@ -23,6 +23,9 @@ pub(crate) struct Task {
     pub(crate) interrupted: AtomicBool,
     pub(crate) is_cut: AtomicBool,
     pub(crate) patience: AtomicU32,
+    /// What a scheduler notes. No protocol relies on it.
+    pub(crate) virtual_time: std::sync::atomic::AtomicU64,
+    pub(crate) was_preempted: std::sync::atomic::AtomicBool,
     /// Its own: that it was asked to end, and has seen it.
     pub(crate) noticed: Plain<bool>,
     /// Its own: it unwinds then, rather than to note it.
@@ -57,6 +60,8 @@ pub(crate) fn make(is_worker: bool) -> &'static Task {
         interrupted: AtomicBool::new(false),
         is_cut: AtomicBool::new(false),
         patience: AtomicU32::new(PATIENCE),
+        virtual_time: std::sync::atomic::AtomicU64::new(0),
+        was_preempted: std::sync::atomic::AtomicBool::new(false),
         noticed: Plain::new(false),
         unwinds: Plain::new(false),
         is_worker,

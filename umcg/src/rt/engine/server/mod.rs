@@ -69,6 +69,10 @@ pub struct ServerState {
     pub(crate) ended: AtomicU64,
     /// How many times the server has checked timers and files. Read by `watch`.
     looks: AtomicU64,
+    /// How many workers it has preempted. Read by `watch`.
+    preemptions: AtomicU64,
+    /// The watch has asked it to preempt its worker before the tick.
+    is_asked: AtomicBool,
     /// It leaves to other servers what these may run, and has no turn without its own loop.
     is_inactive: Cell<bool>,
     /// Turns until an inactive server checks timers and files.
@@ -96,6 +100,8 @@ impl ServerState {
             spawned: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             looks: AtomicU64::new(0),
+            preemptions: AtomicU64::new(0),
+            is_asked: AtomicBool::new(false),
             is_inactive: Cell::new(false),
             inactive_turns: Cell::new(0),
             patience: Cell::new(0),
@@ -172,6 +178,12 @@ impl ServerState {
         rank::choose(self.shared(), &self.here, &self.post)
     }
 
+    /// Other workers come before the one in the slot next time: they may have waited for long, if
+    /// the turns of those in the slot are.
+    pub(crate) fn end_streak(&self) {
+        self.streak.set(STREAK);
+    }
+
     #[inline(always)]
     fn take_slot(&self) -> Option<(Runnable, Why)> {
         // SAFETY: as in `make_ready`.
@@ -184,7 +196,7 @@ impl ServerState {
     fn pick_another(&self) -> Option<Runnable> {
         self.streak.set(0);
         let slot = self.take_slot();
-        let Some(another) = self.shared().scheduler.next(&self.here) else {
+        let Some(another) = self.shared().scheduler.next_beside_slot(&self.here) else {
             return slot.map(|(worker, _)| worker);
         };
         if let Some((worker, why)) = slot {
@@ -203,6 +215,10 @@ impl ServerState {
         self.looks.store(self.looks.load(Relaxed) + 1, Relaxed);
     }
 
+    pub(crate) fn preemptions(&self) -> u64 {
+        self.preemptions.load(Relaxed)
+    }
+
     pub(crate) fn looks(&self) -> u64 {
         self.looks.load(Relaxed)
     }
@@ -216,6 +232,16 @@ impl ServerState {
             } else {
                 scheduler.has_work(&self.here)
             }
+    }
+
+    /// The watch is about to ask for a preemption before the tick.
+    pub(crate) fn note_asked(&self) {
+        self.is_asked.store(true, Relaxed);
+    }
+
+    /// Whether a worker waits in the slot. Called by any thread.
+    pub(crate) fn keeps_slot(&self) -> bool {
+        self.slot.hint() > 0
     }
 
     /// Takes away the worker that was to run next here. Called by other threads when this server is
@@ -289,16 +315,27 @@ impl Running {
     /// has not, as no other worker was ready.
     #[inline(always)]
     pub(crate) fn give_way(self) -> bool {
+        self.give_way_by(yielded)
+    }
+
+    /// The same, also to workers that were preempted.
+    #[inline(always)]
+    pub(crate) fn give_way_to_all(self) -> bool {
+        self.give_way_by(yielded_to_all)
+    }
+
+    #[inline(always)]
+    fn give_way_by(self, step: Step) -> bool {
         if !self.local().shared().has_slots {
             // Goes through the server, so that the scheduler chooses among all workers, the caller
             // included.
-            self.leave(yielded);
+            self.leave(step);
             return true;
         }
         match self.local().next_without_server() {
-            Some(next) => self.switch_to(next, yielded),
+            Some(next) => self.switch_to(next, step),
             // The server itself has something to do now and then.
-            None if self.local().is_due() => self.leave(yielded),
+            None if self.local().is_due() => self.leave(step),
             None => return false,
         }
         true
@@ -400,6 +437,10 @@ fn yielded(local: &ServerState, worker: Runnable) {
     local.make_ready(worker, Why::Yielded);
 }
 
+fn yielded_to_all(local: &ServerState, worker: Runnable) {
+    local.shared().ready_last_at(worker, &local.here);
+}
+
 impl ServerState {
     /// Publishes that the server runs no worker, until [`ServerState::run_again`].
     pub(crate) fn stop(&self) {
@@ -497,7 +538,12 @@ impl ServerState {
             _ => Why::Yielded,
         };
         if why == Why::Preempted {
+            self.preemptions.store(self.preemptions() + 1, Relaxed);
+            Task::of(worker).was_preempted.store(true, Relaxed);
             self.hurry(); // as its turns are long
+            if self.is_asked.swap(false, Relaxed) {
+                self.shared().scheduler.note_early(&self.here);
+            }
         }
         let task = Task::of(worker);
         task.carrier.store(worker.into_ptr(), Relaxed); // new at a thread's first event only

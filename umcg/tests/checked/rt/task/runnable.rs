@@ -16,6 +16,10 @@ impl Runnable {
         self.0
     }
 
+    pub(crate) fn task(&self) -> &'static Task {
+        self.0
+    }
+
     pub(crate) fn server(&self) -> Option<usize> {
         self.0.server.get()
     }
@@ -39,6 +43,15 @@ impl Queue {
 
     pub(crate) fn push_back(&mut self, worker: Runnable) {
         self.0.push_back(worker);
+    }
+
+    pub(crate) fn insert(&mut self, worker: Runnable, is_before: impl Fn(&Task) -> bool) {
+        let before = self.0.iter().rposition(|other| is_before(other.0));
+        self.0.insert(before.map_or(0, |before| before + 1), worker);
+    }
+
+    pub(crate) fn front(&self) -> Option<&Task> {
+        self.0.front().map(|first| first.0)
     }
 
     pub(crate) fn pop_front(&mut self) -> Option<Runnable> {
