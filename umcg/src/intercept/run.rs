@@ -103,7 +103,7 @@ fn build(settings: Settings, reserve: usize) -> Result<Runtime, crate::Error> {
         .preemption(settings.tick)
         .on_stall(Duration::from_secs(1 << 30), |_| ());
     match settings.scheduler {
-        SchedulerKind::Steal => builder.patrol(),
+        SchedulerKind::Steal => builder,
         SchedulerKind::Fifo => builder.scheduler(Fifo::new()),
         SchedulerKind::Priority => builder.scheduler(Priority::new()),
     }

@@ -138,8 +138,8 @@ pub(crate) fn pass_until_run(shared: &'static RuntimeState, count: usize) {
 /// that is left for patrols to find. All of them have to run at once. Some servers steal whatever
 /// they find.
 fn found(servers: usize, outside: usize, stealing: usize) {
-    let scheduler = WorkStealing::with_patrol();
-    scheduler.patrol().unwrap().spread(stealing);
+    let scheduler = WorkStealing::new();
+    scheduler.patrol().spread(stealing);
     let shared = RuntimeState::with_scheduler(scheduler, servers, servers, false);
     let running = serve(shared);
     let pusher = thread::spawn(move || (0..outside).for_each(|_| shared.push()));

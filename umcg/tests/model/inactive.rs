@@ -34,6 +34,7 @@ fn all_are_run(
     shared.push();
     pusher.join().unwrap();
     watch.join().unwrap();
+    pass_until_run(shared, 3);
     shared.wait_for(3);
     end(shared, running);
 }
@@ -162,7 +163,7 @@ fn a_deadline_is_kept() {
 #[test]
 fn patrols_end_with_a_look() {
     fn found(servers: usize, counts: &'static [usize]) {
-        let shared = RuntimeState::with_scheduler(WorkStealing::with_patrol(), servers, 2, false);
+        let shared = RuntimeState::with_scheduler(WorkStealing::new(), servers, 2, false);
         let running = serve(shared);
         let watch = watch(shared, counts);
         shared.push_parent(1);

@@ -30,6 +30,7 @@ pub(crate) enum Why {
 pub(crate) enum Wake {
     Nobody,
     One,
+    UnlessNapping,
     Server(usize),
 }
 
@@ -47,6 +48,10 @@ pub(crate) trait Scheduler: Send + Sync + 'static {
 
     fn nap(&self, _here: &Here) -> Option<Duration> {
         None
+    }
+
+    fn will_look(&self) -> bool {
+        false
     }
 
     fn end_naps(&self, _here: &Here) {}

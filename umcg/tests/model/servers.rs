@@ -212,8 +212,9 @@ impl RuntimeState {
         match wake {
             Wake::Nobody => {}
             Wake::Server(server) => self.sleepers.wake(&*self.driver, server),
-            Wake::One if self.sleepers.nobody_is_needed() => {}
-            Wake::One => self.sleepers.wake_one(&*self.driver),
+            Wake::UnlessNapping if self.scheduler.will_look() => {}
+            Wake::One | Wake::UnlessNapping if self.sleepers.nobody_is_needed() => {}
+            Wake::One | Wake::UnlessNapping => self.sleepers.wake_one(&*self.driver),
         }
     }
 

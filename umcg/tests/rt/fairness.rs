@@ -4,6 +4,7 @@ use crate::support::{Kind, counter, eventually, flag, over, server_counts, with}
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use umcg::sync::Semaphore;
 use umcg::{Builder, Handle, JoinHandle, Runtime};
 
 #[test]
@@ -187,6 +188,43 @@ fn a_stuck_server_keeps_no_worker_that_has_yielded() {
         });
         eventually("it goes on elsewhere", || seen.load(Relaxed));
         yields.join().unwrap();
+    });
+}
+
+/// Nor new workers, nor woken ones.
+#[test]
+fn a_stuck_server_keeps_no_queue() {
+    const CHILDREN: usize = 10;
+    over("stuck queue", |runtime, kind| {
+        if runtime.servers() == 1 {
+            return;
+        }
+        for are_woken in [false, true] {
+            let (gate, runs) = (Arc::new(Semaphore::new(0)), counter());
+            let stuck = kind.spawn_on(runtime, move || {
+                let child = || {
+                    let (gate, runs) = (gate.clone(), runs.clone());
+                    move || {
+                        if are_woken {
+                            gate.acquire().unwrap();
+                        }
+                        runs.fetch_add(1, Relaxed);
+                    }
+                };
+                let children: Vec<_> = (0..CHILDREN).map(|_| kind.spawn(child())).collect();
+                if are_woken {
+                    umcg::rt::sleep(Duration::from_millis(1));
+                    gate.release(CHILDREN as u32).unwrap();
+                }
+                while runs.load(Relaxed) < CHILDREN {
+                    std::hint::spin_loop();
+                }
+                children
+            });
+            for child in stuck.join().unwrap() {
+                child.join().unwrap();
+            }
+        }
     });
 }
 

@@ -92,17 +92,6 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Work stealing whose idle servers go on patrol: for programs whose threads are workers, and
-    /// mostly wake each other.
-    #[cfg_attr(
-        not(all(feature = "intercept", target_arch = "x86_64")),
-        allow(dead_code, reason = "for guests")
-    )]
-    pub(crate) fn patrol(mut self) -> Self {
-        self.scheduler = Chosen::Default(WorkStealing::with_patrol());
-        self
-    }
-
     /// One server more, which runs workers only while the kernel keeps all others.
     #[cfg_attr(
         not(all(feature = "intercept", target_arch = "x86_64")),

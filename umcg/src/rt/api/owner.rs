@@ -83,7 +83,9 @@ impl RuntimeHandle {
 
     /// How many of its servers run workers that any server may run. Less than
     /// [`RuntimeHandle::servers`] if the process may use fewer processors than it could when the
-    /// runtime was built; see [`RuntimeBuilder::servers`](crate::rt::RuntimeBuilder::servers).
+    /// runtime was built; see [`RuntimeBuilder::servers`](crate::rt::RuntimeBuilder::servers). With
+    /// the default scheduler also for some milliseconds, while it tries whether workers that run
+    /// for a moment each are better off on fewer.
     pub fn active_servers(&self) -> usize {
         self.0.active.count()
     }

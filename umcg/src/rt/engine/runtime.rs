@@ -384,7 +384,7 @@ impl RuntimeState {
     /// Gives a worker to the scheduler that yields, also to workers that were preempted. Called on
     /// the kernel thread of a server.
     pub(crate) fn ready_last_at(&self, worker: Runnable, here: &Here) {
-        match self.scheduler.put_last(worker) {
+        match self.scheduler.put_last(worker, here) {
             None => self.wake(Wake::One),
             Some(worker) => self.ready_at(worker, Why::Yielded, here),
         }
@@ -451,8 +451,11 @@ impl RuntimeState {
         match wake {
             // A worker that is bound to a server is of no use to a server that searches elsewhere.
             Wake::Server(index) => self.sleepers.wake(&*self.driver, index),
-            Wake::One if !self.sleepers.nobody_is_needed() => self.sleepers.wake_one(&*self.driver),
-            Wake::One | Wake::Nobody => {}
+            Wake::UnlessNapping if self.scheduler.will_look() => {}
+            Wake::One | Wake::UnlessNapping if !self.sleepers.nobody_is_needed() => {
+                self.sleepers.wake_one(&*self.driver)
+            }
+            Wake::One | Wake::UnlessNapping | Wake::Nobody => {}
         }
     }
 

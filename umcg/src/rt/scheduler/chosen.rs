@@ -202,9 +202,9 @@ impl Chosen {
 
     /// A worker yields that gives way to preempted ones, too. Returns it if it is to be made ready
     /// as any one that yields.
-    pub(crate) fn put_last(&self, worker: Runnable) -> Option<Runnable> {
+    pub(crate) fn put_last(&self, worker: Runnable, here: &Here) -> Option<Runnable> {
         match self {
-            Chosen::Default(scheduler) => scheduler.put_last(worker),
+            Chosen::Default(scheduler) => scheduler.put_last(worker, here),
             Chosen::Other(_) => Some(worker),
         }
     }
@@ -249,7 +249,7 @@ impl Chosen {
     /// The patrols of idle servers, with the scheduler that has them.
     pub(crate) fn patrol(&self) -> Option<&Patrol> {
         match self {
-            Chosen::Default(scheduler) => scheduler.patrol(),
+            Chosen::Default(scheduler) => Some(scheduler.patrol()),
             Chosen::Other(_) => None,
         }
     }
@@ -258,6 +258,13 @@ impl Chosen {
         match self {
             Chosen::Default(scheduler) => scheduler.nap(here),
             Chosen::Other(other) => other.call("nap", |scheduler| scheduler.nap(here)),
+        }
+    }
+
+    pub(crate) fn will_look(&self) -> bool {
+        match self {
+            Chosen::Default(scheduler) => scheduler.will_look(),
+            Chosen::Other(other) => other.call("will_look", |scheduler| scheduler.will_look()),
         }
     }
 

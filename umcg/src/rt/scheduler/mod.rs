@@ -49,6 +49,8 @@ pub enum Wake {
     Nobody,
     /// Any server that sleeps.
     One,
+    /// The same, unless [`Scheduler::will_look`] says that it is not needed.
+    UnlessNapping,
     /// This server, since no other will run the worker. If no server has this index, it means
     /// [`Wake::One`].
     Server(usize),
@@ -90,9 +92,16 @@ pub trait Scheduler: Send + Sync + 'static {
 
     /// How long the calling server, which found no worker and is about to sleep, may sleep at most
     /// before it asks for one again. None for as long as nobody wakes it. A scheduler that answers
-    /// with a time may have told [`Scheduler::ready`] to wake nobody.
+    /// with a time may answer [`Wake::UnlessNapping`] meanwhile.
     fn nap(&self, _here: &Here) -> Option<Duration> {
         None
+    }
+
+    /// Whether a server that naps will see all workers that [`Scheduler::ready`] was given before.
+    /// Asked after [`Wake::UnlessNapping`], if a server sleeps. A yes needs a full fence in here,
+    /// before the look that finds the server.
+    fn will_look(&self) -> bool {
+        false
     }
 
     /// Called by a server that was to nap and has found a worker, or something else to do: it does

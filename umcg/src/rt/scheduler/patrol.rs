@@ -7,23 +7,27 @@
 //!
 //! ```text
 //!                    a look finds workers elsewhere
-//!          ASLEEP --woken--> LOOKS -----------------> ON PATROL: naps of some 50 us
+//!          ASLEEP --woken--> LOOKS TWICE -----------> ON PATROL: naps of some 50 us
 //!            ^                                         |   |   ^
 //!            |                                         |   '---' the queue drains fast: leave it
 //!            '--- several naps without any worker -----'
 //!                                                      '---> the queue does not: steal half of it
 //! ```
 //!
-//! - P1: the rate at which the other server takes workers from its queues, between two looks of the
-//!   same thief, says how long it needs for those that stand there now. If that is less than
-//!   [`WORTH`], they stay.
+//! - P1: how many woken workers the other server has run from its queue between two looks of the
+//!   same thief says how long it needs for those that stand there now. If that is less than
+//!   [`WORTH`], they stay. Workers that yield and come back do not count: they wait for no other,
+//!   and would be on their way for ever. Those of guests do, which mostly wait. Where there is no
+//!   earlier look, the second one comes after [`PAUSES`]: a nap would leave a burst of work alone
+//!   for 100 us.
 //! - P2: *a server on patrol looks again by itself*, so nobody wakes one for a worker that another
 //!   server has woken. Behind the end of a patrol comes one more look at all queues (`patrol.1`,
 //!   `patrol.2`). A server that gives up makes it once it has announced its sleep. One that has
 //!   found a worker makes it before it runs that, and wakes another server if there are more. So
 //!   a thread that has put a worker into a queue, and finds a server on patrol, relies on a look
 //!   after that; a thread that finds none wakes a server, by the protocol of `idle`.
-//! - P3: new workers, and workers from outside, wake a sleeping server as before.
+//! - P3: new workers, and workers from outside, wake a sleeping server as before. New ones are
+//!   stolen wherever they are found.
 //! - P4: some workers that run for a moment each have little to do with each other, and are better
 //!   off on more servers. No look tells which. So the runtime's watch tries it (`run/spread`), and
 //!   has the first servers steal what they find, P1 or not. A theft is right at any time.
@@ -41,16 +45,31 @@ const NAP: Duration = Duration::from_micros(50);
 /// How many naps in a row may find no worker elsewhere.
 const NAPS: u32 = 8;
 /// Two looks tell a rate if so much time lies between them, in nanoseconds.
-const SHORTEST: u64 = 20_000;
+const SHORTEST: u64 = 10_000;
 const LONGEST: u64 = 2_000_000;
+
+/// Pauses of the processor between a first look and the second one: 15 us and more, by the kind of
+/// processor.
+pub(super) const PAUSES: u32 = 1_500;
+
+/// What a look tells of the workers in a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Some of them are worth a theft.
+    Steal,
+    /// They are not.
+    Leave,
+    /// There was no look before that this one could be compared with.
+    LookAgain,
+}
 
 /// What a server is on patrol for, and what it shows to others.
 #[derive(Default)]
 #[repr(align(128))]
 struct Beat {
-    /// How many workers it has taken from its queues. Only the server writes it, as all that
-    /// follows.
-    served: AtomicU64,
+    /// How many workers have come to its queue of woken ones. Only the server writes it, as all
+    /// that follows.
+    queued: AtomicU64,
     is_on_patrol: AtomicBool,
     /// How many naps are left.
     naps: AtomicU32,
@@ -65,8 +84,9 @@ struct Beat {
 struct Look {
     /// When; 0 for never.
     at: AtomicU64,
-    /// How many the other server had served then.
-    served: AtomicU64,
+    /// How many had come to the other server's queue by then, and how many stood there.
+    queued: AtomicU64,
+    load: AtomicUsize,
 }
 
 /// The patrols of a runtime's servers.
@@ -100,11 +120,12 @@ impl Patrol {
         &self.beats[here.index()]
     }
 
-    /// The server runs a worker of its own queues.
+    /// So many workers have come to the server's queue of woken ones.
     #[inline]
-    pub(super) fn note_served(&self, here: &Here) {
+    pub(super) fn note_queued(&self, here: &Here, count: usize) {
         let beat = self.beat(here);
-        beat.served.store(beat.served.load(Relaxed) + 1, Relaxed);
+        let queued = beat.queued.load(Relaxed) + count as u64;
+        beat.queued.store(queued, Relaxed);
     }
 
     /// Whether a server will look without being woken. The caller has put a worker into a queue.
@@ -160,26 +181,35 @@ impl Patrol {
         self.spread.store(servers, Relaxed);
     }
 
-    /// A look at a server that has workers in its queues, `load` of them. Whether some of them are
-    /// worth a theft (P1). `now` is the time in nanoseconds.
-    pub(super) fn is_worthwhile(&self, here: &Here, victim: usize, load: usize, now: u64) -> bool {
+    /// A look at a server that has woken workers in its queue, `load` of them (P1). `now` is the
+    /// time in nanoseconds.
+    pub(super) fn judge(&self, here: &Here, victim: usize, load: usize, now: u64) -> Verdict {
         let beat = self.beat(here);
         beat.naps.store(NAPS, Relaxed);
         if here.index() < self.spread.load(Relaxed) {
-            return true;
+            return Verdict::Steal;
         }
-        let served = self.beats[victim].served.load(Relaxed);
+        let queued = self.beats[victim].queued.load(Relaxed);
         let look = &beat.looks[victim];
         let before = look.at.load(Relaxed);
         let elapsed = now.saturating_sub(before);
         let is_known = before != 0 && elapsed < LONGEST;
         if is_known && elapsed < SHORTEST {
-            return false;
+            return Verdict::Leave;
         }
-        let done = served.wrapping_sub(look.served.load(Relaxed));
+        let stood = look.load.load(Relaxed) as u64;
+        let came = queued.wrapping_sub(look.queued.load(Relaxed));
+        let done = (stood + came).saturating_sub(load as u64);
         look.at.store(now, Relaxed);
-        look.served.store(served, Relaxed);
-        is_known && done.saturating_mul(WORTH) < elapsed.saturating_mul(load as u64)
+        look.queued.store(queued, Relaxed);
+        look.load.store(load, Relaxed);
+        if !is_known {
+            Verdict::LookAgain
+        } else if done.saturating_mul(WORTH) < elapsed.saturating_mul(load as u64) {
+            Verdict::Steal
+        } else {
+            Verdict::Leave
+        }
     }
 
     /// How long the calling server, which has no worker, may sleep before it looks again; none if
@@ -216,6 +246,7 @@ impl Patrol {
 
 #[cfg(all(test, not(shuttle)))]
 mod tests {
+    use super::Verdict::*;
     use super::*;
 
     fn patrol() -> (Patrol, Here, Here) {
@@ -234,21 +265,21 @@ mod tests {
     #[test]
     fn a_queue_that_stands_still_is_stolen_from_at_the_second_look() {
         let (patrol, thief, _) = patrol();
-        assert!(!patrol.is_worthwhile(&thief, 1, 1, FIRST));
+        assert_eq!(patrol.judge(&thief, 1, 1, FIRST), LookAgain);
         // Too early to tell.
-        assert!(!patrol.is_worthwhile(&thief, 1, 1, FIRST + SHORTEST - 1));
-        assert!(patrol.is_worthwhile(&thief, 1, 1, LATER));
+        assert_eq!(patrol.judge(&thief, 1, 1, FIRST + SHORTEST - 1), Leave);
+        assert_eq!(patrol.judge(&thief, 1, 1, LATER), Steal);
         // The last look is too old to tell anything.
-        assert!(!patrol.is_worthwhile(&thief, 1, 1, LATER + LONGEST));
+        assert_eq!(patrol.judge(&thief, 1, 1, LATER + LONGEST), LookAgain);
     }
 
     #[test]
     fn a_server_that_spreads_takes_what_it_finds() {
         let (patrol, thief, _) = patrol();
         patrol.spread(1);
-        assert!(patrol.is_worthwhile(&thief, 1, 1, FIRST));
+        assert_eq!(patrol.judge(&thief, 1, 1, FIRST), Steal);
         patrol.spread(0);
-        assert!(!patrol.is_worthwhile(&thief, 1, 1, FIRST));
+        assert_eq!(patrol.judge(&thief, 1, 1, FIRST), LookAgain);
         patrol.note_vain_look(&thief, true);
         patrol.note_vain_look(&thief, false);
         assert_eq!(patrol.looks(), PatrolLooks { all: 2, left: 1 });
@@ -257,12 +288,23 @@ mod tests {
     #[test]
     fn a_queue_that_drains_fast_is_left() {
         let (patrol, thief, victim) = patrol();
-        assert!(!patrol.is_worthwhile(&thief, 1, 60, FIRST));
-        (0..100).for_each(|_| patrol.note_served(&victim));
-        assert!(!patrol.is_worthwhile(&thief, 1, 60, LATER));
+        patrol.note_queued(&victim, 60);
+        assert_eq!(patrol.judge(&thief, 1, 60, FIRST), LookAgain);
+        patrol.note_queued(&victim, 100);
+        assert_eq!(patrol.judge(&thief, 1, 60, LATER), Leave);
         // One in this time: 60 take long.
-        patrol.note_served(&victim);
-        assert!(patrol.is_worthwhile(&thief, 1, 60, LATER + 60_000));
+        patrol.note_queued(&victim, 1);
+        assert_eq!(patrol.judge(&thief, 1, 60, LATER + 60_000), Steal);
+    }
+
+    #[test]
+    fn a_queue_that_drains_and_is_not_filled_is_left() {
+        let (patrol, thief, victim) = patrol();
+        patrol.note_queued(&victim, 200);
+        assert_eq!(patrol.judge(&thief, 1, 200, FIRST), LookAgain);
+        assert_eq!(patrol.judge(&thief, 1, 60, LATER), Leave);
+        // It grows by workers that yield.
+        assert_eq!(patrol.judge(&thief, 1, 70, LATER + 60_000), Steal);
     }
 
     #[test]
@@ -271,11 +313,11 @@ mod tests {
         patrol.start(3);
         // SAFETY: used on this thread only.
         let [thief, busy] = [0, 1].map(|index| unsafe { Here::new(index) });
-        assert!(!patrol.is_worthwhile(&thief, 1, 60, FIRST));
-        assert!(!patrol.is_worthwhile(&thief, 2, 1, FIRST));
-        (0..100).for_each(|_| patrol.note_served(&busy));
-        assert!(!patrol.is_worthwhile(&thief, 1, 60, LATER));
-        assert!(patrol.is_worthwhile(&thief, 2, 1, LATER));
+        assert_eq!(patrol.judge(&thief, 1, 60, FIRST), LookAgain);
+        assert_eq!(patrol.judge(&thief, 2, 1, FIRST), LookAgain);
+        patrol.note_queued(&busy, 100);
+        assert_eq!(patrol.judge(&thief, 1, 60, LATER), Leave);
+        assert_eq!(patrol.judge(&thief, 2, 1, LATER), Steal);
     }
 
     #[test]
@@ -283,14 +325,14 @@ mod tests {
         let (patrol, thief, _) = patrol();
         assert_eq!(patrol.nap(&thief), None);
         assert!(!patrol.will_look());
-        patrol.is_worthwhile(&thief, 1, 5, FIRST);
+        patrol.judge(&thief, 1, 5, FIRST);
         for _ in 0..NAPS {
             assert_eq!(patrol.nap(&thief), Some(NAP));
             assert!(patrol.will_look() && patrol.is_on_patrol(&thief));
         }
         assert_eq!(patrol.nap(&thief), None);
         assert!(!patrol.will_look());
-        patrol.is_worthwhile(&thief, 1, 5, LATER);
+        patrol.judge(&thief, 1, 5, LATER);
         assert_eq!(patrol.nap(&thief), Some(NAP));
         patrol.end(&thief);
         assert!(!patrol.will_look());

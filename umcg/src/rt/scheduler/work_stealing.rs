@@ -13,7 +13,10 @@
 //!
 //! - *Fresh workers last in, first out*: a tree of forks is walked in depth, so few are alive at a
 //!   time. Thieves take the oldest worker, the root of the largest part of the tree (Blumofe,
-//!   Leiserson, "Scheduling multithreaded computations by work stealing", 1999).
+//!   Leiserson, "Scheduling multithreaded computations by work stealing", 1999). How long it will
+//!   run nothing tells, so an idle server takes fresh workers wherever it finds them.
+//! - *Woken workers stay* where they are run soon. Workers that wake each other in turn are better
+//!   off on one server: [`patrol`](super::patrol) judges.
 //! - *Preempted workers last* ([`preempted`](super::preempted)): others mostly run for a moment.
 //! - *Fairness*: woken workers are served in their order. Every [`SHARE`]th turn goes to a fresh
 //!   worker, and every [`LEAP`] the oldest one gets a turn. When the server looks around, four
@@ -28,7 +31,7 @@
 //! A server touches its own part without a locked operation. A thief pays for both with a system
 //! call ([`PerServer`]).
 
-use super::patrol::Patrol;
+use super::patrol::{self, Patrol, Verdict};
 use super::preempted::{FULL_TURN, Preempted, PreemptedTurns};
 use super::shared::{Bound, SharedQueue};
 use super::{Scheduler, Wake, Why};
@@ -70,10 +73,33 @@ struct LocalQueues {
     fresh: Queue,
 }
 
+/// How many workers a thief would find, of both kinds.
+#[derive(Clone, Copy)]
+struct Loads {
+    woken: usize,
+    fresh: usize,
+}
+
+impl Loads {
+    const HALF: u32 = usize::BITS / 2;
+
+    /// Both in one word. It is 0 only if both are.
+    fn into_word(self) -> usize {
+        self.fresh << Loads::HALF | self.woken
+    }
+
+    fn from_word(word: usize) -> Loads {
+        Loads {
+            woken: word & ((1 << Loads::HALF) - 1),
+            fresh: word >> Loads::HALF,
+        }
+    }
+}
+
 impl Load for LocalQueues {
-    /// How many workers a thief would find.
     fn load(&self) -> usize {
-        self.woken.len() + self.fresh.len()
+        let (woken, fresh) = (self.woken.len(), self.fresh.len());
+        Loads { woken, fresh }.into_word()
     }
 }
 
@@ -98,21 +124,25 @@ impl LocalQueues {
         self.fresh.pop_front()
     }
 
+    /// Whether there is one worker, and no more.
+    fn has_one(&self) -> bool {
+        self.woken.len() + self.fresh.len() == 1
+    }
+
     fn take_all(&mut self) -> Queue {
         let mut all = std::mem::take(&mut self.woken);
         all.append(&mut self.fresh);
         all
     }
-
-    /// Half of the workers: the oldest fresh ones, or else woken ones.
-    fn loot(&mut self) -> Queue {
-        let half = self.load().div_ceil(2).min(LOOT);
-        let mut loot = self.fresh.split_front(half);
-        let mut more = self.woken.split_front(half - loot.len());
-        loot.append(&mut more);
-        loot
-    }
 }
+
+/// The oldest half of the workers.
+fn loot(queue: &mut Queue) -> Queue {
+    queue.split_front(queue.len().div_ceil(2).min(LOOT))
+}
+
+/// Whether woken workers are to be stolen shows at a second look.
+struct LookAgain;
 
 /// The default scheduler of a runtime.
 #[derive(Default)]
@@ -123,8 +153,7 @@ pub struct WorkStealing {
     /// Where the next thief looks first.
     rotation: AtomicUsize,
     bound: Bound,
-    /// If idle servers go on patrol, in place of being woken for each worker.
-    patrol: Option<Patrol>,
+    patrol: Patrol,
 }
 
 impl WorkStealing {
@@ -133,21 +162,9 @@ impl WorkStealing {
         WorkStealing::default()
     }
 
-    /// One whose idle servers go on patrol.
-    #[cfg_attr(
-        not(all(feature = "intercept", target_arch = "x86_64")),
-        allow(dead_code, reason = "for guests")
-    )]
-    pub(crate) fn with_patrol() -> WorkStealing {
-        WorkStealing {
-            patrol: Some(Patrol::default()),
-            ..WorkStealing::default()
-        }
-    }
-
-    /// The patrols of idle servers, if they go on patrol.
-    pub(crate) fn patrol(&self) -> Option<&Patrol> {
-        self.patrol.as_ref()
+    /// The patrols of idle servers.
+    pub(crate) fn patrol(&self) -> &Patrol {
+        &self.patrol
     }
 
     /// Whether this server has workers in its queues.
@@ -194,9 +211,11 @@ impl WorkStealing {
         self.preempted.put(worker, here.map_or(FULL_TURN, turn));
     }
 
-    /// A worker yields that gives way to preempted ones, too. Returns it if there are none.
-    pub(crate) fn put_last(&self, worker: Runnable) -> Option<Runnable> {
+    /// A worker yields that gives way to preempted ones, too: a thread of a program, which mostly
+    /// waits for another one. Returns it if there are none.
+    pub(crate) fn put_last(&self, worker: Runnable, here: &Here) -> Option<Runnable> {
         if self.preempted.is_empty() || worker.server().is_some() {
+            self.patrol.note_queued(here, 1);
             return Some(worker);
         }
         self.preempted.put_last(worker);
@@ -226,11 +245,7 @@ impl WorkStealing {
         if looks_around {
             return self.rarely_served(here, has_slot);
         }
-        let next = next.or_else(|| self.look_elsewhere(here, has_slot));
-        if let (Some(patrol), Some(_)) = (&self.patrol, &next) {
-            patrol.note_served(here);
-        }
-        next
+        next.or_else(|| self.look_elsewhere(here, has_slot))
     }
 
     #[inline(always)]
@@ -271,7 +286,7 @@ impl WorkStealing {
         if !self.outside.is_empty() {
             let share = self.outside.take(LOOT);
             if !share.is_empty() {
-                return self.keep(here, share);
+                return self.keep_woken(here, share);
             }
         }
         if has_slot {
@@ -280,59 +295,88 @@ impl WorkStealing {
         if let Some(preempted) = self.preempted.next(here.index()) {
             return Some(preempted);
         }
-        if let Some(patrol) = &self.patrol {
-            return self.steal_on_patrol(here, patrol);
-        }
+        self.steal(here)
+    }
+
+    fn steal(&self, here: &Here) -> Option<Runnable> {
+        let steal_fresh = || self.steal_fresh(here);
+        steal_fresh().or_else(|| match self.steal_woken(here) {
+            Ok(stolen) => stolen,
+            Err(LookAgain) => {
+                (0..patrol::PAUSES).for_each(|_| std::hint::spin_loop());
+                steal_fresh().or_else(|| self.steal_woken(here).ok().flatten())
+            }
+        })
+    }
+
+    fn loads(&self, index: usize) -> Loads {
+        Loads::from_word(self.own().hint(index))
+    }
+
+    /// Takes half of the fresh workers of the first server that has some.
+    fn steal_fresh(&self, here: &Here) -> Option<Runnable> {
         let servers = self.own().servers();
         let start = self.rotation.fetch_add(1, Relaxed);
         for index in (0..servers)
             .map(|step| (start + step) % servers)
             .filter(|index| *index != here.index())
         {
-            if self.own().hint(index) == 0 {
+            if self.loads(index).fresh == 0 {
                 continue;
             }
             self.wait_until_worthwhile(here, index);
-            let loot = self.own().try_other(index, LocalQueues::loot);
-            if let Some(loot) = loot.filter(|loot| !loot.is_empty()) {
-                let few = loot.len() < WORTHWHILE / 2;
-                self.own().own(here, |own| {
-                    own.looks = if few {
-                        (own.looks * 2 + 1).min(MOST_LOOKS)
-                    } else {
-                        own.looks / 2
-                    }
-                });
-                return self.keep(here, loot);
-            }
+            let stolen = self.own().try_other(index, |own| loot(&mut own.fresh));
+            let Some(mut loot) = stolen.filter(|loot| !loot.is_empty()) else {
+                continue;
+            };
+            let few = loot.len() < WORTHWHILE / 2;
+            let first = loot.pop_front();
+            self.own().own(here, |own| {
+                own.looks = if few {
+                    (own.looks * 2 + 1).min(MOST_LOOKS)
+                } else {
+                    own.looks / 2
+                };
+                // The oldest first here, too. The others stay if that takes a moment: they have
+                // been moved once.
+                own.woken.append(&mut loot);
+            });
+            return first;
         }
         None
     }
 
-    /// Takes half of the workers of the server that has the most, of those where that pays.
-    fn steal_on_patrol(&self, here: &Here, patrol: &Patrol) -> Option<Runnable> {
+    /// Takes half of the woken workers of the server that has the most, of those where that pays.
+    fn steal_woken(&self, here: &Here) -> Result<Option<Runnable>, LookAgain> {
         let now = clock::now();
-        let mut found = false;
+        let (mut found, mut is_clear) = (false, true);
         let victim = (0..self.own().servers())
             .filter(|index| *index != here.index())
-            .map(|index| (self.own().hint(index), index))
+            .map(|index| (self.loads(index).woken, index))
             .filter(|(load, _)| *load > 0)
             .inspect(|_| found = true)
-            .filter(|(load, index)| patrol.is_worthwhile(here, *index, *load, now))
+            .filter(|(load, index)| {
+                let verdict = self.patrol.judge(here, *index, *load, now);
+                is_clear &= verdict != Verdict::LookAgain;
+                verdict == Verdict::Steal
+            })
             .max();
         let Some((_, victim)) = victim else {
-            patrol.note_vain_look(here, found);
-            return None;
+            if !is_clear {
+                return Err(LookAgain);
+            }
+            self.patrol.note_vain_look(here, found);
+            return Ok(None);
         };
-        let loot = self.own().try_other(victim, LocalQueues::loot)?;
-        self.keep(here, loot)
+        let loot = self.own().try_other(victim, |own| loot(&mut own.woken));
+        Ok(loot.and_then(|loot| self.keep_woken(here, loot)))
     }
 
     /// Waits briefly for more to steal from a server that makes workers one by one.
     fn wait_until_worthwhile(&self, here: &Here, index: usize) {
         let looks = self.own().own(here, |own| own.looks);
         for _ in 0..looks {
-            if !(1..WORTHWHILE).contains(&self.own().hint(index)) {
+            if !(1..WORTHWHILE).contains(&self.loads(index).fresh) {
                 break;
             }
             (0..PAUSES).for_each(|_| std::hint::spin_loop());
@@ -340,8 +384,9 @@ impl WorkStealing {
     }
 
     /// Keeps all of them but the first, and returns that.
-    fn keep(&self, here: &Here, mut workers: Queue) -> Option<Runnable> {
+    fn keep_woken(&self, here: &Here, mut workers: Queue) -> Option<Runnable> {
         let first = workers.pop_front();
+        self.patrol.note_queued(here, workers.len());
         self.own().own(here, |own| own.woken.append(&mut workers));
         first
     }
@@ -352,9 +397,7 @@ impl Scheduler for WorkStealing {
         self.own = Some(PerServer::new(servers, |_| LocalQueues::default()));
         self.bound.start(servers, Queue::new);
         self.preempted.start(servers);
-        if let Some(patrol) = &mut self.patrol {
-            patrol.start(servers);
-        }
+        self.patrol.start(servers);
     }
 
     #[inline(always)]
@@ -371,24 +414,22 @@ impl Scheduler for WorkStealing {
             self.outside.push(worker);
             return Wake::One;
         };
-        let is_alone = self.own().own(here, |own| {
-            match why {
-                Why::Spawned => own.fresh.push_back(worker),
-                _ => own.woken.push_back(worker),
-            }
-            why == Why::Yielded && own.load() == 1
-        });
-        // A worker that yielded when there is no other comes back at once; or after the one in the
-        // slot. If that one keeps the server, the watch sees to it.
-        let is_seen = || {
-            let patrol = self.patrol.as_ref();
-            why != Why::Spawned && patrol.is_some_and(Patrol::will_look)
-        };
-        if is_alone || is_seen() {
-            Wake::Nobody
-        } else {
-            Wake::One
+        if why == Why::Woken {
+            self.patrol.note_queued(here, 1);
         }
+        self.own().own(here, |own| {
+            if why == Why::Spawned {
+                own.fresh.push_back(worker);
+                return Wake::One;
+            }
+            own.woken.push_back(worker);
+            // A worker that yielded when there is no other comes back at once; or after the one in
+            // the slot. If that one keeps the server, the watch sees to it.
+            if why == Why::Yielded && own.has_one() {
+                return Wake::Nobody;
+            }
+            Wake::UnlessNapping
+        })
     }
 
     #[inline(always)]
@@ -397,11 +438,8 @@ impl Scheduler for WorkStealing {
     }
 
     fn has_work(&self, here: &Here) -> bool {
-        let counts = |index: &usize| match &self.patrol {
-            // It looks again by itself.
-            Some(patrol) if patrol.is_on_patrol(here) => *index == here.index(),
-            _ => true,
-        };
+        // On patrol it looks again by itself.
+        let counts = |index: &usize| *index == here.index() || !self.patrol.is_on_patrol(here);
         !self.outside.is_empty()
             || !self.preempted.is_empty()
             || !self.bound.of(here.index()).is_empty()
@@ -428,13 +466,15 @@ impl Scheduler for WorkStealing {
     }
 
     fn nap(&self, here: &Here) -> Option<Duration> {
-        self.patrol.as_ref()?.nap(here)
+        self.patrol.nap(here)
+    }
+
+    fn will_look(&self) -> bool {
+        self.patrol.will_look()
     }
 
     fn end_naps(&self, here: &Here) {
-        if let Some(patrol) = &self.patrol {
-            patrol.end(here);
-        }
+        self.patrol.end(here);
     }
 
     fn look_around(&self, here: &Here) {
