@@ -4,7 +4,7 @@
 //! The holder is not preempted ([`wait::undisturbed`](crate::rt::wait::queue::undisturbed), or
 //! `enter` of a wait), does not wait, and wakes no party. So the lock is held for some tens of
 //! instructions, unless the holder's kernel thread loses its processor just then. For that case a
-//! threads run.
+//! waiter lets other threads run now and then.
 
 use super::sync::{AtomicU32, Ordering::*, give_way, spin};
 use std::cell::UnsafeCell;
