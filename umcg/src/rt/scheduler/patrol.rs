@@ -26,8 +26,8 @@
 //!   found a worker makes it before it runs that, and wakes another server if there are more. So
 //!   a thread that has put a worker into a queue, and finds a server on patrol, relies on a look
 //!   after that; a thread that finds none wakes a server, by the protocol of `idle`.
-//! - P3: new workers, and workers from outside, wake a sleeping server as before. New ones are
-//!   stolen wherever they are found.
+//! - P3: new workers, and workers from outside, wake a sleeping server although another one is on
+//!   patrol. New ones are stolen wherever they are found.
 //! - P4: some workers that run for a moment each have little to do with each other, and are better
 //!   off on more servers. No look tells which. So the runtime's watch tries it (`run/spread`), and
 //!   has the first servers steal what they find, P1 or not. A theft is right at any time.
