@@ -160,6 +160,23 @@ fn one_that_panics_ends_the_process() {
 }
 
 #[test]
+fn one_that_relies_on_naps_that_there_are_not_wakes_another() {
+    for servers in server_counts() {
+        let faulty = Faulty {
+            wake: Wake::UnlessNapping,
+            ..Faulty::new(|| (), || ())
+        };
+        everything_runs(
+            &Runtime::builder()
+                .servers(servers)
+                .scheduler(faulty)
+                .build()
+                .unwrap(),
+        );
+    }
+}
+
+#[test]
 fn one_that_wakes_a_server_that_there_is_not_wakes_another() {
     for servers in server_counts() {
         let faulty = Faulty {
