@@ -15,7 +15,7 @@ pub(crate) use umcg_context::lock::{Guard, HoldLock, Lock};
 ///
 /// It uses raw system calls: no errno, so no thread-local storage. The wait is always timed. The
 /// kernel restarts an untimed wait after a signal handler with SA_RESTART, but a server's wait has
-/// to end then.
+/// to end then. Where it need not, [`futex_sleep`] is cheaper: the kernel starts no timer.
 pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, deadline: u64) -> Result<(), Errno> {
     wait(
         word,
@@ -32,6 +32,11 @@ pub(crate) fn futex_wait_until(
     deadline: u64,
 ) -> Result<(), Errno> {
     wait(word, expected, deadline, Flags::PRIVATE)
+}
+
+/// Sleeps while `word` holds `expected`. It may return early; the caller looks at the word again.
+pub(crate) fn futex_sleep(word: &AtomicU32, expected: u32) {
+    let _ = futex::wait_bitset(word, Flags::PRIVATE, expected, None, NonZeroU32::MAX);
 }
 
 fn wait(word: &AtomicU32, expected: u32, deadline: u64, flags: Flags) -> Result<(), Errno> {

@@ -17,7 +17,7 @@ use super::worker::{Carrier, Worker};
 use super::{STORAGE_OWNERS, tick};
 use crate::base::link::Link;
 use crate::base::page_offset;
-use crate::base::sync::{futex_wait, futex_wake};
+use crate::base::sync::{futex_sleep, futex_wake};
 use crate::identity::Carrying;
 use crate::uth::{self, vp::Vp};
 use std::cell::UnsafeCell;
@@ -89,7 +89,7 @@ impl Mail {
     fn await_posted(&self) {
         // ORDERING(mail.2): Acquire, pairs with mail.1.
         while self.posted.swap(0, Acquire) == 0 {
-            let _ = futex_wait(&self.posted, 0, u64::MAX);
+            futex_sleep(&self.posted, 0);
         }
     }
 

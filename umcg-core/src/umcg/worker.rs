@@ -31,7 +31,7 @@ use super::server::{Server, Switch};
 use super::{group, tick};
 use crate::base::link::Link;
 use crate::base::scarce::try_box;
-use crate::base::sync::{futex_wait, futex_wake};
+use crate::base::sync::{futex_sleep, futex_wake};
 use crate::identity::credentials::Takeover;
 use crate::uth::record::UthRecord;
 use crate::uth::vp::Vp;
@@ -297,7 +297,7 @@ impl Worker {
     pub(crate) fn await_go(&self) {
         // ORDERING(go.2): Acquire, pairs with go.1.
         while self.go.swap(0, Acquire) == 0 {
-            let _ = futex_wait(&self.go, 0, u64::MAX);
+            futex_sleep(&self.go, 0);
         }
     }
 

@@ -11,6 +11,10 @@ pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, deadline: u64) -> Resu
     crate::kernel::sleep(word, expected, deadline)
 }
 
+pub(crate) fn futex_sleep(word: &AtomicU32, expected: u32) {
+    let _ = crate::kernel::sleep(word, expected, u64::MAX);
+}
+
 /// There is one clock.
 pub(crate) fn futex_wait_until(
     word: &AtomicU32,

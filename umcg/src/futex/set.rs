@@ -27,6 +27,9 @@ pub struct Wait<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChangedAt(pub usize);
 
+/// After so many waits in a row that need not stop, a set leaves the table.
+const QUIET: u32 = 32;
+
 /// Why the caller was not woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitMultipleError {
@@ -156,7 +159,7 @@ pub(crate) fn wait_for_any(words: &[Wait<'_>], deadline: u64) -> FutexEnd {
             Err(word::WaitError::TimedOut) => FutexEnd::TimedOut,
         };
     }
-    if let Some(index) = changed(words).or_else(|| wait::look_first(|| changed(words))) {
+    if let Some(index) = changed(words).or_else(|| changed_soon(words, deadline)) {
         return FutexEnd::Changed(index);
     }
     let many = Many::new();
@@ -243,6 +246,13 @@ pub(super) fn changed(words: &[Wait<'_>]) -> Option<usize> {
     words.iter().position(|wait| !wait.is_expected())
 }
 
+/// The same, if one changes while other workers run, or while a thread spins.
+#[inline]
+fn changed_soon(words: &[Wait<'_>], deadline: u64) -> Option<usize> {
+    let look = || changed(words);
+    wait::look_first(look).or_else(|| wait::second_look(deadline, look))
+}
+
 /// Waits for words whose places stand in the table, except for shared words.
 #[inline]
 fn wait_for(many: &Many, words: &[Wait<'_>], any_shared: bool, deadline: u64) -> FutexEnd {
@@ -274,9 +284,10 @@ pub(super) fn wait_armed(many: &Many, words: &[Wait<'_>], deadline: u64) -> Fute
 ///
 /// A set keeps its memory, and its places in the queues, from one wait to the next: a wait compares
 /// the words, and stops; it costs the same few locked operations for one word and for a thousand.
-/// It stands in a word's queue from its first wait on, and goes to the end when it is woken there.
-/// So it may be woken before a waiter that has waited for longer without a break, but only once;
-/// then it is that waiter's turn.
+/// It stands in a word's queue from the first wait on that stops, and goes to the end when it is
+/// woken there. So it may be woken before a waiter that has waited for longer without a break, but
+/// only once; then it is that waiter's turn. After 32 waits in a row that found a word changed the
+/// set leaves the queues, until a wait stops again: wakers take no time for it meanwhile.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU32, Ordering::*};
@@ -304,6 +315,8 @@ pub struct WaitSet<'a> {
     entries: Vec<WordEntry>,
     /// How many of them have entered.
     entered: usize,
+    /// How many waits in a row have found a word that had changed, and did not stop.
+    found: u32,
     any_shared: bool,
     many: NonNull<Many>,
 }
@@ -326,6 +339,7 @@ impl<'a> WaitSet<'a> {
             words,
             entries,
             entered: 0,
+            found: 0,
             any_shared: false,
             many,
         }
@@ -421,17 +435,38 @@ impl<'a> WaitSet<'a> {
         self.wait_for_any(deadline).into()
     }
 
+    /// A wait has found a word that had changed. After many in a row the set is only in the way of
+    /// the wakers.
+    #[inline]
+    fn note_found(&mut self) {
+        self.found += 1;
+        if self.found == QUIET {
+            self.found = 0;
+            self.leave();
+        }
+    }
+
     /// [`WaitSet::wait_until`], with all its outcomes.
     #[inline]
     pub(crate) fn wait_for_any(&mut self, deadline: u64) -> FutexEnd {
         assert!(!self.words.is_empty(), "WaitSet: nothing to wait for");
+        let soon = || {
+            // Where they are many, to stop costs less than a second look.
+            if self.words.len() <= FEW {
+                changed_soon(&self.words, deadline)
+            } else {
+                wait::look_first(|| self.changed())
+            }
+        };
+        if let Some(index) = self.changed().or_else(soon) {
+            self.note_found();
+            return FutexEnd::Changed(index);
+        }
+        self.found = 0;
         if self.entered < self.words.len() {
             // SAFETY: `leave` takes them out before they move or end.
             unsafe { enter(&self.words[self.entered..], &self.entries[self.entered..]) };
             self.entered = self.words.len();
-        }
-        if let Some(index) = wait::look_first(|| self.changed()) {
-            return FutexEnd::Changed(index);
         }
         wait_for(self.many(), &self.words, self.any_shared, deadline)
     }
@@ -473,5 +508,34 @@ impl fmt::Debug for WaitSet<'_> {
         f.debug_struct("WaitSet")
             .field("words", &self.words)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// Not one that finds changes now and then: its words have to be changed all the time.
+    #[test]
+    fn a_set_that_never_has_to_stop_leaves_the_table_until_it_stops() {
+        let words = [const { AtomicU32::new(0) }; 2];
+        let mut set: WaitSet<'_> = words.iter().map(|word| Wait::new(word, 0)).collect();
+        let stops = |set: &mut WaitSet<'_>| {
+            let late = set.wait_timeout(Duration::from_millis(1));
+            assert_eq!(late, Err(WaitMultipleError::TimedOut));
+            assert_eq!(set.entered, 2);
+        };
+        let finds = |set: &mut WaitSet<'_>, times| {
+            words[1].store(1, Relaxed);
+            (0..times).for_each(|_| assert_eq!(set.wait(), Err(ChangedAt(1))));
+            words[1].store(0, Relaxed);
+        };
+        stops(&mut set);
+        finds(&mut set, QUIET - 1);
+        stops(&mut set);
+        finds(&mut set, QUIET);
+        assert_eq!(set.entered, 0);
+        stops(&mut set);
     }
 }

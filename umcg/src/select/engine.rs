@@ -17,7 +17,7 @@
 //!   known that none comes before it. Any other is taken only by a caller that stands in the queues
 //!   of all those before it.
 
-use super::order::{self, LookOrder};
+use super::order::{self, KeptOrder, LookOrder};
 use crate::rt::wait::{self, ClaimedList, Place, SelectQueue, WaitEnd, Waiter};
 
 /// The operations or objects that are waited for, by index.
@@ -116,18 +116,21 @@ pub(crate) fn any(
     reason: &'static &'static str,
     deadline: u64,
 ) -> Option<usize> {
-    scan(alternatives, order).or_else(|| wait_apart(alternatives, order.first(), reason, deadline))
+    scan(alternatives, order).or_else(|| wait_apart(alternatives, order.kept(), reason, deadline))
 }
 
 /// Out of line, so that a caller that need not wait does not pay for the frame of a wait.
 #[inline(never)]
 fn wait_apart(
     alternatives: &impl Alternatives,
-    first: usize,
+    order: KeptOrder<'_>,
     reason: &'static &'static str,
     deadline: u64,
 ) -> Option<usize> {
-    wait(alternatives, first, reason, deadline)
+    wait::second_look(deadline, || {
+        scan(alternatives, order.order(alternatives.len()))
+    })
+    .or_else(|| wait(alternatives, order.first(), reason, deadline))
 }
 
 /// The same, by a caller that has just tried all of them, this one first.

@@ -3,10 +3,10 @@
 use super::gate::NO_MORE;
 use super::semaphore::{AcquireError, Closed, Semaphore, TryAcquireError};
 use crate::rt::timed;
-use crate::rt::wait::SelectQueue;
+use crate::rt::wait::{SelectQueue, second_look};
 use crate::select::engine;
 use crate::select::list::with_list;
-use crate::select::order::{self, LookOrder};
+use crate::select::order::{self, KeptOrder, LookOrder};
 
 const REASON: &&str = &"altsems";
 
@@ -95,9 +95,22 @@ pub(crate) fn any(semaphores: &[&Semaphore], deadline: u64) -> Result<usize, Acq
     assert!(!semaphores.is_empty(), "acquire_any: an empty list");
     let order = fair(semaphores);
     match scan(semaphores, order) {
-        Ok(index) => return Ok(index),
-        Err(TryAcquireError::Closed) => return Err(AcquireError::Closed),
-        Err(TryAcquireError::Empty) => {}
+        Ok(index) => Ok(index),
+        Err(TryAcquireError::Closed) => Err(AcquireError::Closed),
+        Err(TryAcquireError::Empty) => wait(semaphores, order.kept(), deadline),
+    }
+}
+
+/// For a caller that has tried all of them in this order.
+#[inline(never)]
+fn wait(
+    semaphores: &[&Semaphore],
+    order: KeptOrder<'_>,
+    deadline: u64,
+) -> Result<usize, AcquireError> {
+    let look = || scan(semaphores, order.order(semaphores.len())).ok();
+    if let Some(index) = second_look(deadline, look) {
+        return Ok(index);
     }
     with_list(
         semaphores.len(),

@@ -6,6 +6,7 @@ mod ends;
 mod fairness;
 mod moments;
 mod objects;
+mod second_looks;
 mod semaphores;
 mod sets;
 #[allow(dead_code, reason = "shared with the tests of the runtime")]

@@ -200,6 +200,13 @@ impl Chosen {
         }
     }
 
+    /// The worker that yields next on this server waits for another one.
+    pub(crate) fn note_waits(&self, here: &Here) {
+        if let Chosen::Default(scheduler) = self {
+            scheduler.note_waits(here);
+        }
+    }
+
     /// A worker yields that gives way to preempted ones, too. Returns it if it is to be made ready
     /// as any one that yields.
     pub(crate) fn put_last(&self, worker: Runnable, here: &Here) -> Option<Runnable> {

@@ -211,11 +211,17 @@ impl WorkStealing {
         self.preempted.put(worker, here.map_or(FULL_TURN, turn));
     }
 
+    /// The worker that yields next on this server waits for another one. So its turn counts as that
+    /// of one that was woken.
+    pub(crate) fn note_waits(&self, here: &Here) {
+        self.patrol.note_queued(here, 1);
+    }
+
     /// A worker yields that gives way to preempted ones, too: a thread of a program, which mostly
     /// waits for another one. Returns it if there are none.
     pub(crate) fn put_last(&self, worker: Runnable, here: &Here) -> Option<Runnable> {
         if self.preempted.is_empty() || worker.server().is_some() {
-            self.patrol.note_queued(here, 1);
+            self.note_waits(here);
             return Some(worker);
         }
         self.preempted.put_last(worker);

@@ -16,8 +16,8 @@
 //! - `reason`, `scope`, `result`, `locals`, `depth`: the worker; its maker before it is ready;
 //!   after it has ended, the holder of the right to run it.
 //! - `cancel`, `waits_at`: see `cancel`. `waiter`, `departed`, `asleep`, `interrupted`: see `wait`.
-//! - `patience`: the thread. `since`: the server that the worker has left, before the step. `used`:
-//!   any thread.
+//! - `patience`: the thread. `second_looks`: the worker. `since`: the server that the worker has
+//!   left, before the step. `used`: any thread.
 
 pub(crate) mod handle;
 pub(crate) mod heap;
@@ -100,6 +100,8 @@ pub(crate) struct Task {
     pub(crate) virtual_time: AtomicU64,
     /// For a thread: how long it spins before it sleeps. See `wait`.
     pub(crate) patience: AtomicU32,
+    /// See `wait::second_look`.
+    pub(crate) second_looks: AtomicU32,
     /// For a guest: when it left its server, if the server's loop has seen that.
     pub(crate) since: AtomicU64,
     /// For a guest: the processor time that it has used on servers, as far as it was counted, in
@@ -172,6 +174,7 @@ impl Task {
             was_preempted: AtomicBool::new(false),
             virtual_time: AtomicU64::new(0),
             patience: AtomicU32::new(0),
+            second_looks: AtomicU32::new(0),
             since: AtomicU64::new(0),
             used: AtomicU64::new(0),
         }

@@ -9,6 +9,7 @@
 //! | `cancel`, `interrupt` | waits that are cut short |
 //! | `cut` | the same for the waits of foreign system calls, by signals |
 //! | `yielding` | giving way to others |
+//! | `second_look` | giving way before a wait for many, and looking again |
 //!
 //! Nothing waits but by parking, or in one kind of queue. Joining, sleeping, scopes, futures,
 //! sockets: each is a loop of look, make a handle known, look again, park. Where many wait for
@@ -27,6 +28,8 @@ pub(crate) mod interrupt;
 pub(crate) mod joined;
 pub(crate) mod park;
 pub(crate) mod queue;
+mod second_look;
 pub(crate) mod yielding;
 
 pub(crate) use queue::*;
+pub(crate) use second_look::second_look;

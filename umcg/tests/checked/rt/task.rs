@@ -26,6 +26,7 @@ pub(crate) struct Task {
     /// What a scheduler notes. No protocol relies on it.
     pub(crate) virtual_time: std::sync::atomic::AtomicU64,
     pub(crate) was_preempted: std::sync::atomic::AtomicBool,
+    pub(crate) second_looks: std::sync::atomic::AtomicU32,
     /// Its own: that it was asked to end, and has seen it.
     pub(crate) noticed: Plain<bool>,
     /// Its own: it unwinds then, rather than to note it.
@@ -62,6 +63,7 @@ pub(crate) fn make(is_worker: bool) -> &'static Task {
         patience: AtomicU32::new(PATIENCE),
         virtual_time: std::sync::atomic::AtomicU64::new(0),
         was_preempted: std::sync::atomic::AtomicBool::new(false),
+        second_looks: std::sync::atomic::AtomicU32::new(0),
         noticed: Plain::new(false),
         unwinds: Plain::new(false),
         is_worker,

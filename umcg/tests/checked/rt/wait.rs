@@ -18,8 +18,11 @@ pub(crate) mod cut;
 pub(crate) mod park;
 #[path = "../../../src/rt/wait/queue/mod.rs"]
 pub(crate) mod queue;
+#[path = "../../../src/rt/wait/second_look.rs"]
+mod second_look;
 
 pub(crate) use queue::*;
+pub(crate) use second_look::second_look;
 
 /// For the checker's cancellation and deadlines.
 pub(crate) fn revoke(task: &'static super::task::Task) {

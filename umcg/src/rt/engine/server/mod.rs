@@ -324,6 +324,12 @@ impl Running {
         self.give_way_by(yielded_to_all)
     }
 
+    /// The same for a worker that waits for another one.
+    #[inline(always)]
+    pub(crate) fn give_way_to_look(self) -> bool {
+        self.give_way_by(yielded_to_look)
+    }
+
     #[inline(always)]
     fn give_way_by(self, step: Step) -> bool {
         if !self.local().shared().has_slots {
@@ -434,6 +440,11 @@ unsafe extern "C" fn take_step(local: *mut ()) {
 /// The step of a worker that left without one: by yielding, or by an operation of the crate's lower
 /// half.
 fn yielded(local: &ServerState, worker: Runnable) {
+    local.make_ready(worker, Why::Yielded);
+}
+
+fn yielded_to_look(local: &ServerState, worker: Runnable) {
+    local.shared().scheduler.note_waits(&local.here);
     local.make_ready(worker, Why::Yielded);
 }
 
