@@ -13,8 +13,8 @@
 //! - L3: the worker enters its queues later by one turn at most, as it gives way once in a wait.
 //! - L4: not for a wait with a deadline, which the others' turns could make late.
 //!
-//! Adaptive mutexes look at a lock again before they sleep, after a spin. Here the party that brings
-//! the thing is often a worker that only this server runs, so a spin would be in its way.
+//! Adaptive mutexes look at a lock again before they sleep, after a spin. Here the party that
+//! brings the thing is often a worker that only this server runs, so a spin would be in its way.
 
 use crate::rt::base::clock;
 use crate::rt::engine::server;
