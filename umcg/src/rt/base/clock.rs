@@ -12,6 +12,12 @@ pub(crate) fn now() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// Now, as an instant.
+#[inline]
+pub(crate) fn instant_now() -> Instant {
+    Instant::now()
+}
+
 /// One moment on both clocks, as close as a few readings can bring them. The number is not before
 /// the instant.
 fn origin() -> (Instant, u64) {

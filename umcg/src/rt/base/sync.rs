@@ -1,5 +1,5 @@
 //! The primitives that the protocols of the runtime are built on. The models replace them by the
-//! checker's (`tests/model/sync.rs`).
+//! checker's (`tests/model/checker/sync.rs`), and the simulation by its own (`sim/src/rt/base`).
 
 use std::sync::OnceLock;
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -35,6 +35,12 @@ pub(crate) const TRIES: usize = 100;
 #[inline]
 pub(crate) fn spin() {
     std::hint::spin_loop();
+}
+
+/// So many pauses of the processor, in which another one may go on.
+#[inline]
+pub(crate) fn pause(times: u32) {
+    (0..times).for_each(|_| std::hint::spin_loop());
 }
 
 /// Whether there is no other processor, on which another thread could be running now.

@@ -37,12 +37,11 @@
 
 use super::{deadlock, inactive, turns};
 use crate::rt::base::clock;
-use crate::rt::base::sync::{Ordering::*, full_fence};
+use crate::rt::base::sync::{Ordering::*, full_fence, pause};
 use crate::rt::engine::server::ServerState;
 use crate::rt::engine::sleepers::{IN_DRIVER, ON_FUTEX, RESTING};
 use crate::rt::wait::expire::expire;
 use rustix::thread::futex::{self, Flags};
-use std::hint::spin_loop;
 use std::num::NonZeroU32;
 use std::time::Duration;
 use umcg_core::{asymmetric, raw};
@@ -223,7 +222,7 @@ fn search(local: &ServerState, server: raw::Server) -> bool {
         if found.is_some() || shared.attention() {
             break;
         }
-        (0..PAUSES).for_each(|_| spin_loop());
+        pause(PAUSES);
     }
     let last = shared.sleepers.end_search();
     if local.is_inactive() {

@@ -38,7 +38,7 @@ use super::{Scheduler, Wake, Why};
 use crate::rt::base::clock;
 use crate::rt::base::here::Here;
 use crate::rt::base::per_server::{Load, PerServer};
-use crate::rt::base::sync::{AtomicUsize, Ordering::*};
+use crate::rt::base::sync::{AtomicUsize, Ordering::*, pause};
 use crate::rt::task::Task;
 use crate::rt::task::runnable::{Queue, Runnable};
 use std::time::{Duration, Instant};
@@ -116,7 +116,7 @@ impl LocalQueues {
 
     /// The oldest fresh worker, if its time has come.
     fn leap(&mut self) -> Option<Runnable> {
-        let now = Instant::now();
+        let now = clock::instant_now();
         if !self.fresh.is_empty() && self.leapt.is_some_and(|leapt| now - leapt < LEAP) {
             return None;
         }
@@ -186,7 +186,7 @@ impl WorkStealing {
     fn preempted_in_time(&self, here: &Here) -> Option<Runnable> {
         let first = self.preempted.first();
         let is_time = || {
-            let now = Instant::now();
+            let now = clock::instant_now();
             self.own()
                 .own(here, |own| own.preempted.is_time(first, now))
         };
@@ -203,7 +203,7 @@ impl WorkStealing {
     /// Puts a worker away that the caller's server has preempted.
     #[cold]
     fn put_preempted(&self, worker: Runnable, here: Option<&Here>) {
-        let now = Instant::now();
+        let now = clock::instant_now();
         let turn = |here| {
             self.own()
                 .own(here, |own| own.preempted.note_preempted(now))
@@ -309,7 +309,7 @@ impl WorkStealing {
         steal_fresh().or_else(|| match self.steal_woken(here) {
             Ok(stolen) => stolen,
             Err(LookAgain) => {
-                (0..patrol::PAUSES).for_each(|_| std::hint::spin_loop());
+                pause(patrol::PAUSES);
                 steal_fresh().or_else(|| self.steal_woken(here).ok().flatten())
             }
         })
@@ -385,7 +385,7 @@ impl WorkStealing {
             if !(1..WORTHWHILE).contains(&self.loads(index).fresh) {
                 break;
             }
-            (0..PAUSES).for_each(|_| std::hint::spin_loop());
+            pause(PAUSES);
         }
     }
 

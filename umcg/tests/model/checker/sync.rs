@@ -34,6 +34,9 @@ pub(crate) fn spin() {
     shuttle::thread::yield_now();
 }
 
+/// Nothing comes of time.
+pub(crate) fn pause(_times: u32) {}
+
 pub(crate) fn give_way() {
     shuttle::thread::yield_now();
 }

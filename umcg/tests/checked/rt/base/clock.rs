@@ -20,6 +20,11 @@ pub(crate) fn now() -> u64 {
     kernel::now()
 }
 
+/// As the library's: a model does not wait for it.
+pub(crate) fn instant_now() -> Instant {
+    Instant::now()
+}
+
 pub(crate) fn after(duration: Duration) -> u64 {
     now() + duration.as_nanos() as u64
 }
