@@ -31,7 +31,8 @@ LAYERS = {
     "umcg": {"umcg-core", "umcg-intercept"},
     "umcg-capi": {"umcg-core", "umcg"},
     "umcg-preload": {"umcg-core", "umcg-memory", "umcg"},
-    "umcg-benches": {"umcg"},
+    "umcg-sim": {"umcg"},
+    "umcg-benches": {"umcg", "umcg-sim"},
     "umcg-cli": {"umcg", "umcg-benches", "umcg-preload"},
 }
 # The crates that the lowest may use besides. Model checkers come in under their own cfg only.
