@@ -10,6 +10,7 @@ pub mod compare;
 pub mod harness;
 pub mod rt;
 pub mod run;
+pub mod scale;
 pub mod switch;
 pub mod sync;
 pub mod uth;
@@ -54,12 +55,17 @@ pub fn catalogue() -> Vec<About> {
         ours: block::OURS,
         metrics: block::METRICS.iter().collect(),
     };
+    let scale = About {
+        name: "scale",
+        ours: scale::OURS,
+        metrics: scale::METRICS.iter().collect(),
+    };
     let about = |bench: &&sync::Bench| About {
         name: bench.name,
         ours: sync::OURS,
         metrics: bench.metrics().collect(),
     };
-    [switch, uth, rt, run, block]
+    [switch, uth, rt, run, block, scale]
         .into_iter()
         .chain(sync::BENCHES.iter().map(about))
         .collect()

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use umcg_benches::harness::{
     self, Choice, Graph, Pattern, Plan, Program, Report, Section, plot, table,
 };
-use umcg_benches::{block, rt, run, switch, sync, uth};
+use umcg_benches::{block, rt, run, scale, switch, sync, uth};
 
 #[derive(Subcommand)]
 pub(crate) enum Bench {
@@ -39,6 +39,15 @@ pub(crate) enum Bench {
     /// Workers that block as threads do, and are noticed, beside threads, tokio and `umcg::net`
     #[command(after_help = metrics(block::SECTIONS))]
     Block(Parts),
+    /// The default scheduler with up to 256 servers, simulated, beside the runtime on this machine
+    #[command(after_help = metrics(scale::SECTIONS))]
+    Scale {
+        #[command(flatten)]
+        options: Options,
+        /// Simulate with the costs of this machine, as far as it can tell them
+        #[arg(long)]
+        measure_costs: bool,
+    },
     /// Semaphores and mutexes: ours, the kernel's, the C library's, std's, parking_lot's, tokio's,
     /// Go's
     #[command(after_help = metrics(sync::SEM.sections))]
@@ -178,11 +187,7 @@ pub(crate) fn run(bench: Bench) -> Result<ExitCode> {
             show(measure, switch::SECTIONS, &[], &options, "")?;
         }
         Bench::Uth { options, paper } => {
-            let extra = if paper {
-                uth::paper_tables()
-            } else {
-                String::new()
-            };
+            let extra = paper.then(uth::paper_tables).unwrap_or_default();
             show(
                 || uth::run(options.plan(), &options.choice(uth::OURS)),
                 uth::SECTIONS,
@@ -221,6 +226,10 @@ pub(crate) fn run(bench: Bench) -> Result<ExitCode> {
                 "",
             )?;
         }
+        Bench::Scale {
+            options,
+            measure_costs,
+        } => run_scale(options, measure_costs)?,
         Bench::Sem(parts) => parts.run(&sync::SEM)?,
         Bench::Altsems(parts) => parts.run(&sync::ALTSEMS)?,
         Bench::Tube(parts) => parts.run(&sync::TUBE)?,
@@ -231,6 +240,17 @@ pub(crate) fn run(bench: Bench) -> Result<ExitCode> {
         Bench::SyncChild { task } => sync::child(&task)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Its picture is one of its own, and a text on where servers wait follows the tables.
+fn run_scale(mut options: Options, measures_costs: bool) -> Result<()> {
+    let picture = options.plot.take();
+    look_at(picture.as_ref())?;
+    let choice = options.choice(scale::OURS);
+    let (report, places) = scale::run(options.plan(), &choice, measures_costs)?;
+    let drawn = report.clone();
+    show(|| Ok(report), scale::SECTIONS, &[], &options, &places)?;
+    picture.map_or(Ok(()), |file| scale::plot(&drawn, &file))
 }
 
 impl Parts {

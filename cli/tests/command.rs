@@ -120,6 +120,36 @@ fn bench_uth_prints_json_alone_and_draws() {
 }
 
 #[test]
+fn bench_scale_simulates_and_measures() {
+    let file = std::env::temp_dir().join(format!("umcg-bench-scale-{}.svg", std::process::id()));
+    let only = ["simulated servers=4 sockets=2", "measured servers=1"];
+    let only = only.iter().flat_map(|words| ["--only", words]);
+    let more = ["--measure-costs", "--seconds", "0.01", "--json", "--plot"];
+    let arguments: Vec<&str> = ["bench", "scale"]
+        .into_iter()
+        .chain(only)
+        .chain(more)
+        .chain(file.to_str())
+        .collect();
+    let report = json(&arguments);
+    let svg = std::fs::read_to_string(&file);
+    let _ = std::fs::remove_file(&file);
+    assert!(svg.unwrap().contains("ping-pong: efficiency"));
+    assert_eq!(report["bench"], "scale");
+    for workload in ["fork-join", "pipeline", "ping-pong", "bursts"] {
+        for case in ["simulated", "measured"] {
+            assert!(
+                has(&report, case, "efficiency", "workload", workload.into()),
+                "{case} {workload}"
+            );
+        }
+    }
+    for metric in ["p99", "wakes", "share_barriers"] {
+        assert!(has(&report, "simulated", metric, "workload", "echo".into()));
+    }
+}
+
+#[test]
 fn bench_rt_runs_sides_as_children() {
     let report = json(&[
         "bench",

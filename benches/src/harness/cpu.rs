@@ -21,15 +21,22 @@ pub fn allowed() -> Result<Vec<usize>> {
 
 /// Binds the calling thread to `cpu`. Threads it creates afterwards start out bound to it too.
 pub fn pin(cpu: usize) -> Result<()> {
+    spread(&[cpu])
+}
+
+/// The same with several CPUs.
+pub fn spread(cpus: &[usize]) -> Result<()> {
     // SAFETY: a set of bits, for which all zeroes is a value.
     let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
-    // SAFETY: `cpu` came from `allowed`, so it is below the set's size.
-    unsafe { libc::CPU_SET(cpu, &mut set) };
+    for cpu in cpus {
+        // SAFETY: it came from `allowed`, so it is below the set's size.
+        unsafe { libc::CPU_SET(*cpu, &mut set) };
+    }
     // SAFETY: the set is readable and its size is given.
     let rc = unsafe { libc::sched_setaffinity(0, mem::size_of_val(&set), &set) };
     if rc != 0 {
         return Err(io::Error::last_os_error())
-            .with_context(|| format!("cannot pin a thread to CPU {cpu}"));
+            .with_context(|| format!("cannot pin a thread to the CPUs {cpus:?}"));
     }
     Ok(())
 }
