@@ -2,6 +2,7 @@
 
 use crate::machine::{self, Body, Cause, Costs, Machine, Spent, Stop};
 use crate::raw;
+use crate::rt::engine::active::FEW;
 use crate::rt::engine::runtime::RuntimeState;
 use crate::rt::run::{turns, watch};
 use crate::rt::scheduler::{Chosen, Scheduler, WorkStealing};
@@ -144,8 +145,11 @@ fn run(experiment: &Experiment, scheduler: Chosen) -> Findings {
     let shared = held.get();
     let world = Rc::new(World::new(shared, servers, experiment.size));
     let bodies = bodies(shared, &world, workload);
+    let mut costs = experiment.costs.clone();
+    // As `RuntimeState::new` decides.
+    costs.has_barriers &= servers <= FEW;
     let machine = Machine::new(
-        experiment.costs.clone(),
+        costs,
         experiment.sockets,
         experiment.seed,
         experiment.limit,

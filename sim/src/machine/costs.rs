@@ -39,7 +39,8 @@ pub struct Costs {
     pub wake_latency: u64,
     /// How much later than asked a sleep ends that nobody ends: the timer's slack, and as above.
     pub late: u64,
-    /// Whether there are membarriers. Without them every `light` and every `heavy` is a full fence.
+    /// Whether the kernel has membarriers. Without them, and where a runtime has many servers,
+    /// every `light` and every `heavy` is a full fence.
     pub has_barriers: bool,
     /// A membarrier, if no other thread of the process runs.
     pub barrier: u64,

@@ -57,6 +57,9 @@
 //! from kernel thread to kernel thread between X and Y. Then the hand-over of the worker makes X
 //! visible on the second one.
 //!
+//! A program with many processors leaves by itself ([`give_up`]), and makes the round by a last
+//! membarrier, which has the same effect.
+//!
 //! If the round is refused as well, the process ends with a message. Without the fence, wake-ups
 //! would be lost and two threads would get one lock, now and then. A panic would cause the same in
 //! the surviving threads, or quietly end a thread that others wait for. UMCG_NO_MEMBARRIER avoids
@@ -183,6 +186,18 @@ fn decide() -> bool {
     }
 }
 
+/// Makes both sides have full fences from here on, for programs whose threads run on so many
+/// processors that interrupting all of them costs more. The kernel makes one membarrier at a time,
+/// for all processes, and each takes longer the more processors it interrupts.
+#[cold]
+pub fn give_up() {
+    let from = MODE.compare_exchange(UNDECIDED, FENCED, Relaxed, Relaxed);
+    if from == Err(ASYMMETRIC) {
+        let round = || patiently(MembarrierCommand::PrivateExpedited, Duration::from_secs(2));
+        leave_by(|| round().unwrap_or_else(pass_everywhere));
+    }
+}
+
 /// The kernel refused, perhaps because it is short of memory for a moment.
 #[cold]
 #[inline(never)]
@@ -200,6 +215,18 @@ fn heavy_again(error: Errno) {
 #[cold]
 #[inline(never)]
 fn leave(error: Errno) {
+    leave_by(|| pass_everywhere(error));
+}
+
+/// The round where `error` is membarrier's answer.
+fn pass_everywhere(error: Errno) {
+    if let Err(why) = everywhere::pass() {
+        refused(error, why);
+    }
+}
+
+/// The same as [`leave`], by a round that makes all threads pass a fence.
+fn leave_by(round: impl FnOnce()) {
     // On failure another thread is leaving, or has left.
     let _ = MODE.compare_exchange(ASYMMETRIC, LEAVING, Relaxed, Relaxed);
     // ORDERING(asymmetric.2): as in `heavy`. The round begins after the stores, that of LEAVING
@@ -209,9 +236,7 @@ fn leave(error: Errno) {
     if MODE.load(Acquire) == FENCED {
         return;
     }
-    if let Err(why) = everywhere::pass() {
-        refused(error, why);
-    }
+    round();
     // ORDERING(asymmetric.3): Release, pairs with asymmetric.2 and asymmetric.4. A thread that sees
     // it sees all threads' stores before the round.
     MODE.store(FENCED, Release);
@@ -395,6 +420,37 @@ mod tests {
                 heavy();
             });
             seen && (filtered.into_inner() == 0 || !is_asymmetric() && !init())
+        });
+        assert_eq!(status, GOOD);
+    }
+
+    /// A program that leaves by itself loses nothing meanwhile.
+    #[test]
+    #[cfg_attr(umcg_tsan, ignore = "as above")]
+    fn one_of_two_sees_the_other_while_it_is_given_up() {
+        const ROUNDS: u32 = 2_000;
+        let status = in_fork(|| {
+            init();
+            let seen = crosswise(ROUNDS, light, |round| {
+                if round == ROUNDS / 2 {
+                    give_up();
+                }
+                heavy();
+            });
+            give_up();
+            seen && !is_asymmetric() && !init()
+        });
+        assert_eq!(status, GOOD);
+    }
+
+    #[test]
+    fn what_was_not_decided_is_given_up_too() {
+        let status = in_fork(|| {
+            MODE.store(UNDECIDED, Relaxed);
+            give_up();
+            heavy();
+            light();
+            !init() && !is_asymmetric()
         });
         assert_eq!(status, GOOD);
     }

@@ -3,6 +3,11 @@
 
 use crate::rt::base::sync::{AtomicUsize, Ordering::*};
 
+/// With more servers on as many processors, both sides of their protocols have full fences. A
+/// membarrier interrupts each processor that runs a thread of the process, and the kernel makes one
+/// at a time: beyond this thefts and sleeps wait for each other's (`umcg bench scale`).
+pub(crate) const FEW: usize = 8;
+
 /// Which servers are active: those with the lowest indexes, so many of them.
 pub(crate) struct Active {
     count: AtomicUsize,

@@ -1,6 +1,6 @@
 //! A runtime: the state that its servers, its workers and its owner share.
 
-use super::active::Active;
+use super::active::{Active, FEW};
 use super::poller::Poller;
 use super::server::{self, Running, ServerState};
 use super::sleepers::Sleepers;
@@ -13,6 +13,7 @@ use crate::rt::base::rank::{self, Post, Ranked};
 use crate::rt::scheduler::{Chosen, RuntimeNamed, Wake, Why};
 use crate::rt::task::runnable::{self, Runnable};
 use crate::rt::task::{RuntimeOf, Task};
+use std::num::NonZero;
 use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
@@ -166,7 +167,6 @@ pub(crate) struct RuntimeConfig {
 impl RuntimeState {
     pub(crate) fn new(config: RuntimeConfig) -> RuntimeState {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
-        asymmetric::init();
         let RuntimeConfig {
             mut scheduler,
             servers,
@@ -180,6 +180,7 @@ impl RuntimeState {
             stalls,
             on_deadlock,
         } = config;
+        decide_fences(servers);
         runnable::when_dropped(|worker| ready(worker, Why::Woken));
         let number = NUMBER.fetch_add(1, Relaxed);
         scheduler.start(RuntimeNamed {
@@ -476,6 +477,16 @@ impl RuntimeState {
             .map(|server| self.preempt(server))
             .count()
             > 0
+    }
+}
+
+/// Membarriers are dear where they interrupt many processors.
+fn decide_fences(servers: usize) {
+    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+    if servers.min(processors) > FEW {
+        asymmetric::give_up();
+    } else {
+        asymmetric::init();
     }
 }
 
