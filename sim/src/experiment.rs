@@ -83,7 +83,9 @@ pub struct Findings {
     pub p99: Option<u64>,
     /// What the servers did with their time, all together, from the beginning to their end.
     pub causes: Vec<(Cause, u64)>,
-    /// Where in the sources they waited, the dearest place first.
+    /// The same of the plain thread that begins the work.
+    pub outside: Vec<(Cause, u64)>,
+    /// Where in the sources the servers waited, the dearest place first.
     pub places: Vec<Spent>,
 }
 
@@ -164,8 +166,8 @@ fn run(experiment: &Experiment, scheduler: Chosen) -> Findings {
     findings
 }
 
-/// The servers, and beside them the watch, the device that brings messages, and a plain thread that
-/// begins the work.
+/// The servers, and beside them the watch, the device that brings messages, and last a plain thread
+/// that begins the work.
 fn bodies(shared: &'static RuntimeState, world: &Rc<World>, workload: Workload) -> Vec<Body> {
     let server = |index| Body {
         is_server: true,
@@ -225,6 +227,10 @@ fn findings(machine: &Machine, world: &World, stop: Option<Stop>) -> Findings {
         causes: Cause::ALL
             .into_iter()
             .map(|cause| (cause, machine.spent(cause)))
+            .collect(),
+        outside: Cause::ALL
+            .into_iter()
+            .map(|cause| (cause, machine.spent_by_last(cause)))
             .collect(),
         places,
     }

@@ -396,6 +396,13 @@ impl Machine {
         servers.map(|thread| thread.account.of(cause)).sum()
     }
 
+    /// The time that the last of the other threads has spent for a cause.
+    pub(crate) fn spent_by_last(&self, cause: Cause) -> u64 {
+        self.threads
+            .last()
+            .map_or(0, |thread| thread.account.of(cause))
+    }
+
     /// How often servers called `heavy` in a file of the sources.
     pub(crate) fn count_heavy(&self, file: &str) -> u64 {
         self.kernel.heavy_in(file)
