@@ -49,6 +49,15 @@ if [ -n "$missing" ]; then
     fi
 fi
 
+# A browser reads the page of `umcg bench all`. It is installed by itself, as not every
+# distribution has the package.
+if command -v apt-get > /dev/null && ! command -v chromium > /dev/null 2>&1; then
+    say "installing chromium"
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
+        chromium > /dev/null 2>&1 ||
+        say "SKIPPED: could not install chromium: no browser reads the page of \`umcg bench all\`"
+fi
+
 if ! command -v cargo > /dev/null; then
     say "FAILED: no Rust. Install a current one with rustup: https://rustup.rs"
     exit 1

@@ -5,6 +5,7 @@
 //! as a table, as JSON or as a picture. So a bench itself only contains one round of each side; see
 //! [`switch`] for the smallest example.
 
+pub mod all;
 pub mod block;
 pub mod compare;
 pub mod harness;
@@ -15,60 +16,57 @@ pub mod switch;
 pub mod sync;
 pub mod uth;
 
-use harness::Metric;
+use anyhow::Result;
+use harness::{Graph, Metric, Options, Plan, Report, Section};
 
-/// The text that one has to know of a bench to read its report.
+/// A bench.
 #[derive(Clone, Debug)]
 pub struct About {
     /// As in `umcg bench NAME`.
     pub name: &'static str,
+    /// One line.
+    pub title: &'static str,
     /// The cases that are ours.
     pub ours: &'static [&'static str],
     /// Its metrics.
     pub metrics: Vec<&'static Metric>,
+    /// The names of its parameters.
+    pub params: &'static [&'static str],
+    /// How its report is shown.
+    pub sections: &'static [Section],
+    /// How those of its rows are drawn that have boxes.
+    pub graphs: &'static [Graph],
+    /// The rows that are measured where none is asked for, as in [`harness::Choice`]; all if there
+    /// are none.
+    pub usual: &'static [&'static str],
+    /// Its part of the time of `umcg bench all`, beside the others' parts.
+    pub share: u32,
+    /// The arguments of this program that make it a child of the bench.
+    pub arguments: &'static [&'static str],
+    /// Runs it.
+    pub run: fn(Plan, &Options) -> Result<Report>,
 }
 
-/// All benches.
+/// All benches, in the order of `umcg bench all`.
 pub fn catalogue() -> Vec<About> {
-    let switch = About {
-        name: "switch",
-        ours: switch::OURS,
-        metrics: switch::METRICS.iter().collect(),
-    };
-    let uth = About {
-        name: "uth",
-        ours: uth::OURS,
-        metrics: uth::metrics().collect(),
-    };
-    let rt = About {
-        name: "rt",
-        ours: rt::OURS,
-        metrics: rt::metrics().collect(),
-    };
-    let run = About {
-        name: "run",
-        ours: run::OURS,
-        metrics: run::METRICS.iter().collect(),
-    };
-    let block = About {
-        name: "block",
-        ours: block::OURS,
-        metrics: block::METRICS.iter().collect(),
-    };
-    let scale = About {
-        name: "scale",
-        ours: scale::OURS,
-        metrics: scale::METRICS.iter().collect(),
-    };
-    let about = |bench: &&sync::Bench| About {
-        name: bench.name,
-        ours: sync::OURS,
-        metrics: bench.metrics().collect(),
-    };
-    [switch, uth, rt, run, block, scale]
-        .into_iter()
-        .chain(sync::BENCHES.iter().map(about))
-        .collect()
+    vec![
+        switch::about(),
+        uth::about(),
+        rt::about(),
+        run::about(),
+        block::about(),
+        scale::about(),
+        sync::SEM.about(16, |plan, options| sync::SEM.run(plan, options)),
+        sync::ALTSEMS.about(4, |plan, options| sync::ALTSEMS.run(plan, options)),
+        sync::TUBE.about(14, |plan, options| sync::TUBE.run(plan, options)),
+        sync::SELECT.about(7, |plan, options| sync::SELECT.run(plan, options)),
+        sync::WAITV.about(6, |plan, options| sync::WAITV.run(plan, options)),
+    ]
+}
+
+/// The bench of this name.
+pub fn bench(name: &str) -> Option<About> {
+    catalogue().into_iter().find(|bench| bench.name == name)
 }
 
 #[cfg(test)]
@@ -86,6 +84,19 @@ mod tests {
             );
             assert!(
                 all[..place].iter().all(|other| other.name != bench.name),
+                "{}",
+                bench.name
+            );
+            assert!(bench.share > 0 && !bench.title.is_empty(), "{}", bench.name);
+            let is_known = |name: &&&str| harness::words::meaning(name).is_some();
+            assert!(
+                bench.params.iter().all(|it| is_known(&it)),
+                "{}",
+                bench.name
+            );
+            let shown: Vec<&str> = bench.sections.iter().map(|it| it.metric).collect();
+            assert!(
+                bench.graphs.iter().all(|it| shown.contains(&it.metric)),
                 "{}",
                 bench.name
             );

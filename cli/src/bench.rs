@@ -1,5 +1,6 @@
 //! `umcg bench`.
 
+use crate::all::All;
 use crate::compare::Compare;
 use crate::output;
 use anyhow::{Context, Result};
@@ -10,59 +11,61 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use umcg_benches::harness::{
-    self, Choice, Graph, Pattern, Plan, Program, Report, Section, plot, table,
+    self, Choice, Notes, Pattern, Plan, Program, Report, Section, judge, plot, table, words,
 };
-use umcg_benches::{block, rt, run, scale, switch, sync, uth};
+use umcg_benches::{About, bench as named, block, rt, scale, sync, uth};
 
 #[derive(Subcommand)]
 pub(crate) enum Bench {
+    /// Every bench in at most ten minutes, and a page of tables, plots and verdicts
+    All(All),
     /// Judge whether one build of this command costs more than another
     Compare(Compare),
     /// Round trips between a main thread and a worker, through everything there is for it
-    #[command(after_help = metrics(switch::SECTIONS))]
-    Switch(Options),
+    #[command(after_help = metrics("switch"))]
+    Switch(Parts),
     /// The tables of the UthLib paper: switch, creation, recycling, re-initialisation
-    #[command(after_help = metrics(uth::SECTIONS))]
+    #[command(after_help = metrics("uth"))]
     Uth {
         #[command(flatten)]
-        options: Options,
+        parts: Parts,
         /// Print the paper's own figures too
         #[arg(long, conflicts_with = "json")]
         paper: bool,
     },
     /// The runtime beside tokio, may, Go, kernel threads and a C server
-    #[command(after_help = metrics(rt::SECTIONS))]
+    #[command(after_help = metrics("rt"))]
     Rt(Parts),
     /// Unmodified programs, native and under `umcg run`
-    #[command(after_help = metrics(run::SECTIONS))]
+    #[command(after_help = metrics("run"))]
     Run(Parts),
     /// Workers that block as threads do, and are noticed, beside threads, tokio and `umcg::net`
-    #[command(after_help = metrics(block::SECTIONS))]
+    #[command(after_help = metrics("block"))]
     Block(Parts),
     /// The default scheduler with up to 256 servers, simulated, beside the runtime on this machine
-    #[command(after_help = metrics(scale::SECTIONS))]
+    #[command(after_help = metrics("scale"))]
     Scale {
         #[command(flatten)]
-        options: Options,
+        parts: Parts,
         /// Simulate with the costs of this machine, as far as it can tell them
         #[arg(long)]
         measure_costs: bool,
     },
     /// Semaphores and mutexes: ours, the kernel's, the C library's, std's, parking_lot's, tokio's,
     /// Go's
-    #[command(after_help = metrics(sync::SEM.sections))]
+    #[command(after_help = metrics("sem"))]
     Sem(Parts),
     /// One of many semaphores, beside the paper's program for semaphores that cannot do that
-    #[command(after_help = metrics(sync::ALTSEMS.sections))]
+    #[command(after_help = metrics("altsems"))]
     Altsems(Parts),
     /// Channels: ours, crossbeam's, kanal's, flume's, tokio's, Go's, pipes and message queues
-    #[command(after_help = metrics(sync::TUBE.sections))]
+    #[command(after_help = metrics("tube"))]
     Tube(Parts),
     /// To wait for one of many channels: ours, crossbeam's, flume's, tokio's, Go's
-    #[command(after_help = metrics(sync::SELECT.sections))]
+    #[command(after_help = metrics("select"))]
     Select(Parts),
     /// To wait for one of many words: ours, futex_waitv, and eventfds with poll and epoll
-    #[command(after_help = metrics(sync::WAITV.sections))]
+    #[command(after_help = metrics("waitv"))]
     Waitv(Parts),
     /// A turn of `bench block`
     #[command(hide = true)]
@@ -107,17 +110,21 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", default_value_t = Plan::default().rounds, value_parser = rounds)]
     rounds: usize,
     /// Only rows with all of these words: a metric, a case, KEY=VALUE for a parameter, or its
-    /// value where that is a word; as in "umcg cpus=2". May be given several times
+    /// value where that is a word; as in "umcg cpus=2". May be given several times. Without it
+    /// there are the usual rows
     #[arg(long, value_name = "ROW")]
     only: Vec<Pattern>,
+    /// All rows, in place of the usual ones; takes longer, of some benches much longer
+    #[arg(long)]
+    all_rows: bool,
     /// Only our own rows, without the peers
     #[arg(long)]
     ours: bool,
     /// Print one JSON object instead of tables
     #[arg(long)]
     json: bool,
-    /// Draw the figures into an SVG file
-    #[arg(long, value_name = "FILE.svg", value_parser = picture)]
+    /// Draw the figures into a file; its name ends in .svg, or in .png
+    #[arg(long, value_name = "FILE", value_parser = picture)]
     plot: Option<PathBuf>,
 }
 
@@ -138,13 +145,12 @@ pub(crate) fn rounds(text: &str) -> Result<usize, String> {
 /// The path of a picture: its name tells the contents.
 pub(crate) fn picture(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
-    if path
-        .extension()
-        .is_some_and(|ending| ending.eq_ignore_ascii_case("svg"))
-    {
+    let ending = path.extension();
+    let is_svg = ending.is_some_and(|ending| ending.eq_ignore_ascii_case("svg"));
+    if is_svg || harness::is_png(&path) {
         Ok(path)
     } else {
-        Err("pictures are SVG: the name of the file has to end in .svg".to_owned())
+        Err("pictures are SVG or PNG: the name has to end in .svg or .png".to_owned())
     }
 }
 
@@ -163,8 +169,19 @@ pub(crate) fn look_at(picture: Option<&PathBuf>) -> Result<()> {
     tried.with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// The help's text on metrics.
-fn metrics(sections: &[Section]) -> String {
+const COLUMNS: &str = "
+Columns of all tables:
+  min, max           of the rounds, as the median before them
+  spread             from min to max, in medians
+  bar                the figure that is asked of ours: met, equal or missed
+  x NAME             how many times as good as NAME; = before it: they are equal
+  < 10.0             below the step of the clock, which measured each operation by itself
+";
+
+/// The help's text on metrics and their like.
+fn metrics(bench: &str) -> String {
+    let bench = named(bench);
+    let sections = bench.as_ref().map_or(&[][..], |bench| bench.sections);
     let mut text = "Metrics:\n".to_owned();
     for Section {
         metric,
@@ -176,65 +193,38 @@ fn metrics(sections: &[Section]) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  {metric:<18} {title} ({heading})");
     }
-    text + "\nWhat their parameters are stands in benches/README.md."
+    text += "\nParameters:\n";
+    for name in bench.iter().flat_map(|bench| bench.params) {
+        let meaning = words::meaning(name).unwrap_or_default();
+        let _ = writeln!(text, "  {name:<18} {meaning}");
+    }
+    format!(
+        "{text}{COLUMNS}\n{}\nbenches/README.md has more.",
+        judge::RULE
+    )
 }
 
 pub(crate) fn run(bench: Bench) -> Result<ExitCode> {
     match bench {
+        Bench::All(all) => return all.run(),
         Bench::Compare(compare) => return compare.run(),
-        Bench::Switch(options) => {
-            let measure = || switch::run(options.plan(), &options.choice(switch::OURS));
-            show(measure, switch::SECTIONS, &[], &options, "")?;
+        Bench::Switch(parts) => parts.run("switch", "")?,
+        Bench::Uth { parts, paper } => {
+            let extra = paper.then(uth::paper_tables);
+            parts.run("uth", &extra.unwrap_or_default())?;
         }
-        Bench::Uth { options, paper } => {
-            let extra = paper.then(uth::paper_tables).unwrap_or_default();
-            show(
-                || uth::run(options.plan(), &options.choice(uth::OURS)),
-                uth::SECTIONS,
-                &[],
-                &options,
-                &extra,
-            )?;
-        }
-        Bench::Rt(parts) => {
-            let (options, wanted) = parts.with_children("rt-child", rt::OURS)?;
-            show(
-                || rt::run(options.plan(), &wanted),
-                rt::SECTIONS,
-                &[],
-                &options,
-                "",
-            )?;
-        }
-        Bench::Run(parts) => {
-            let (options, wanted) = parts.with_own(&["run"], run::OURS)?;
-            show(
-                || run::run(options.plan(), &wanted),
-                run::SECTIONS,
-                &[],
-                &options,
-                "",
-            )?;
-        }
-        Bench::Block(parts) => {
-            let (options, wanted) = parts.with_own(&["bench"], block::OURS)?;
-            show(
-                || block::run(options.plan(), &wanted),
-                block::SECTIONS,
-                &[],
-                &options,
-                "",
-            )?;
-        }
+        Bench::Rt(parts) => parts.run("rt", "")?,
+        Bench::Run(parts) => parts.run("run", "")?,
+        Bench::Block(parts) => parts.run("block", "")?,
         Bench::Scale {
-            options,
+            parts,
             measure_costs,
-        } => run_scale(options, measure_costs)?,
-        Bench::Sem(parts) => parts.run(&sync::SEM)?,
-        Bench::Altsems(parts) => parts.run(&sync::ALTSEMS)?,
-        Bench::Tube(parts) => parts.run(&sync::TUBE)?,
-        Bench::Select(parts) => parts.run(&sync::SELECT)?,
-        Bench::Waitv(parts) => parts.run(&sync::WAITV)?,
+        } => run_scale(parts, measure_costs)?,
+        Bench::Sem(parts) => parts.run("sem", "")?,
+        Bench::Altsems(parts) => parts.run("altsems", "")?,
+        Bench::Tube(parts) => parts.run("tube", "")?,
+        Bench::Select(parts) => parts.run("select", "")?,
+        Bench::Waitv(parts) => parts.run("waitv", "")?,
         Bench::BlockChild { task } => block::child(&task)?,
         Bench::RtChild { task } => rt::child(&task)?,
         Bench::SyncChild { task } => sync::child(&task)?,
@@ -243,90 +233,91 @@ pub(crate) fn run(bench: Bench) -> Result<ExitCode> {
 }
 
 /// Its picture is one of its own, and a text on where servers wait follows the tables.
-fn run_scale(mut options: Options, measures_costs: bool) -> Result<()> {
-    let picture = options.plot.take();
-    look_at(picture.as_ref())?;
-    let choice = options.choice(scale::OURS);
-    let (report, places) = scale::run(options.plan(), &choice, measures_costs)?;
-    let drawn = report.clone();
-    show(|| Ok(report), scale::SECTIONS, &[], &options, &places)?;
-    picture.map_or(Ok(()), |file| scale::plot(&drawn, &file))
+fn run_scale(parts: Parts, measures_costs: bool) -> Result<()> {
+    let Parts { options, small } = parts;
+    let bench = named("scale").context("no such bench")?;
+    look_at(options.plot.as_ref())?;
+    let wanted = harness_options(&bench, options.choice(&bench, small), small)?;
+    let (report, places) = scale::run(options.plan(), &wanted, measures_costs)?;
+    options.print(&bench, &report, &places, small)?;
+    let picture = options.plot.as_ref();
+    picture.map_or(Ok(()), |file| scale::plot(&report, file))
+}
+
+/// The options of a bench, whose turns may be processes of this program.
+pub(crate) fn harness_options(
+    bench: &About,
+    choice: Choice,
+    small: bool,
+) -> Result<harness::Options> {
+    let own = Program {
+        file: std::env::current_exe()?,
+        arguments: bench.arguments.iter().map(Into::into).collect(),
+    };
+    Ok(harness::Options {
+        own,
+        choice,
+        small,
+        notes: Notes::default(),
+    })
 }
 
 impl Parts {
-    fn run(self, bench: &sync::Bench) -> Result<()> {
-        let (options, wanted) = self.with_children("sync-child", sync::OURS)?;
-        show(
-            || bench.run(options.plan(), &wanted),
-            bench.sections,
-            bench.graphs,
-            &options,
-            "",
-        )
-    }
-
-    /// The options of a bench whose turns are processes of this program, called as `umcg bench
-    /// COMMAND`.
-    fn with_children(
-        self,
-        command: &str,
-        ours: &'static [&'static str],
-    ) -> Result<(Options, harness::Options)> {
-        self.with_own(&["bench", command], ours)
-    }
-
-    /// The same for other commands of this program.
-    fn with_own(
-        self,
-        arguments: &[&str],
-        ours: &'static [&'static str],
-    ) -> Result<(Options, harness::Options)> {
+    /// Measures, prints, and then draws.
+    fn run(self, name: &str, extra: &str) -> Result<()> {
         let Parts { options, small } = self;
-        let own = Program {
-            file: std::env::current_exe()?,
-            arguments: arguments.iter().map(Into::into).collect(),
-        };
-        let choice = options.choice(ours);
-        Ok((options, harness::Options { own, choice, small }))
+        let bench = named(name).context("no such bench")?;
+        look_at(options.plot.as_ref())?;
+        let parts = harness_options(&bench, options.choice(&bench, small), small)?;
+        let report = (bench.run)(options.plan(), &parts)?;
+        options.print(&bench, &report, extra, small)?;
+        options.plot.as_ref().map_or(Ok(()), |file| {
+            plot(&report, bench.sections, bench.graphs, file)
+        })
     }
 }
 
 impl Options {
+    /// Prints a report, with `extra` behind its tables.
+    fn print(&self, bench: &About, report: &Report, extra: &str, small: bool) -> Result<()> {
+        let text = if self.json {
+            report.to_json()? + "\n"
+        } else {
+            tables(report, bench.sections, extra) + self.hint(bench, small)
+        };
+        output::print(text.as_bytes())
+    }
+
     fn plan(&self) -> Plan {
         Plan {
             seconds: self.seconds,
             rounds: self.rounds,
+            end: None,
         }
     }
 
-    fn choice(&self, ours: &'static [&'static str]) -> Choice {
+    /// Small sizes are for tests, which look at all rows.
+    fn choice(&self, bench: &About, small: bool) -> Choice {
         Choice {
             only: self.only.clone(),
-            cases: self.ours.then_some(ours),
+            usual: if self.all_rows || small {
+                &[]
+            } else {
+                bench.usual
+            },
+            cases: self.ours.then_some(bench.ours),
         }
     }
-}
 
-/// Measures, prints, and then draws.
-fn show(
-    measure: impl FnOnce() -> Result<Report>,
-    sections: &[Section],
-    graphs: &[Graph],
-    options: &Options,
-    extra: &str,
-) -> Result<()> {
-    look_at(options.plot.as_ref())?;
-    let report = measure()?;
-    let text = if options.json {
-        report.to_json()? + "\n"
-    } else {
-        tables(&report, sections, extra)
-    };
-    output::print(text.as_bytes())?;
-    options
-        .plot
-        .as_ref()
-        .map_or(Ok(()), |file| plot(&report, sections, graphs, file))
+    /// A line below the tables, if there are more rows than those.
+    fn hint(&self, bench: &About, small: bool) -> &'static str {
+        let is_part = self.only.is_empty() && !self.choice(bench, small).usual.is_empty();
+        if is_part {
+            "\nThese are the usual rows; --all-rows measures all.\n"
+        } else {
+            ""
+        }
+    }
 }
 
 fn tables(report: &Report, sections: &[Section], extra: &str) -> String {
@@ -362,9 +353,11 @@ mod tests {
     }
 
     #[test]
-    fn pictures_are_svg() {
-        assert!(picture("x.svg").is_ok() && picture("folder.d/x.SVG").is_ok());
-        for wrong in ["x.png", "x", "svg", ".svg", "x.svg/y"] {
+    fn pictures_are_svg_or_png() {
+        for right in ["x.svg", "folder.d/x.SVG", "x.png"] {
+            assert!(picture(right).is_ok(), "{right}");
+        }
+        for wrong in ["x.jpg", "x", "svg", ".svg", "x.svg/y"] {
             assert!(picture(wrong).is_err(), "{wrong}");
         }
     }

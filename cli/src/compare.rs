@@ -12,12 +12,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use umcg_benches::compare::interval::{FEWEST, MOST};
-use umcg_benches::compare::{self, Figure, Plan, Verdict};
+use umcg_benches::compare::{self, Figure, Plan, Verdict, files};
 use umcg_benches::harness::Pattern;
 use umcg_benches::{About, catalogue};
 
 const EXPLANATION: &str = "\
 Example: umcg bench compare --builds old/umcg target/release/umcg -- switch --only umcg-light
+         umcg bench compare monday.json tuesday.json
 
 The builds run in turn, in pairs whose order alternates. For each row the pairs give what B costs
 in what A costs, above 1 for worse, and an interval that holds the true median with at least 95 %
@@ -27,9 +28,13 @@ worse are measured again, and judged by the new pairs alone.
 
 After --: the bench, and perhaps
   --only ROW      only these rows; as for the bench itself
+  --all-rows      all rows, in place of the usual ones
   --seconds N     time for each row in a run [default: 0.2; with --best 0.02]
-  --rounds N      rounds in a run [default: 3; with --best 15; an old build makes 7]
+  --rounds N      rounds in a run [default: 3; with --best 15; a very old build makes 7]
   --peers         the rows of peers, too: they should be the same
+
+Of two files that --json of a bench or of `bench all` has printed, the rows of both are compared, by
+their rounds. That is weaker: the files are of two times. --only ROW may stand for them, too.
 
 Exit status: 0 if no row is worse, 1 if one is, 2 after an error or if a run had to be made again.";
 
@@ -37,9 +42,19 @@ Exit status: 0 if no row is worse, 1 if one is, 2 after an error or if a run had
 #[derive(Args)]
 #[command(after_help = EXPLANATION)]
 pub(crate) struct Compare {
+    /// Two files that --json of a bench has printed, in place of builds
+    #[arg(
+        num_args = 2,
+        value_names = ["A.json", "B.json"],
+        conflicts_with_all = ["builds", "target"]
+    )]
+    files: Vec<PathBuf>,
     /// Two builds of this command: programs, or checkouts, which are built first
-    #[arg(long, num_args = 2, value_names = ["A", "B"], required = true)]
+    #[arg(long, num_args = 2, value_names = ["A", "B"], required_unless_present = "files")]
     builds: Vec<PathBuf>,
+    /// Of files: only rows with all of these words; may be given several times
+    #[arg(long, value_name = "ROW", requires = "files")]
+    only: Vec<Pattern>,
     /// Pairs of runs
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = pairs)]
     pairs: usize,
@@ -55,11 +70,15 @@ pub(crate) struct Compare {
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
-    /// Draw each row's ratio and interval into an SVG file
-    #[arg(long, value_name = "FILE.svg", value_parser = picture)]
+    /// Draw each row's ratio and interval into a file; its name ends in .svg, or in .png
+    #[arg(long, value_name = "FILE", value_parser = picture)]
     plot: Option<PathBuf>,
     /// The bench, and which of it
-    #[arg(last = true, required = true, value_name = "BENCH [OPTIONS]")]
+    #[arg(
+        last = true,
+        required_unless_present = "files",
+        value_name = "BENCH [OPTIONS]"
+    )]
     target: Vec<String>,
 }
 
@@ -79,6 +98,9 @@ struct Target {
     /// Rounds in a run
     #[arg(long, value_name = "N", value_parser = rounds)]
     rounds: Option<usize>,
+    /// All rows, in place of the usual ones
+    #[arg(long)]
+    all_rows: bool,
     /// The rows of peers, too
     #[arg(long)]
     peers: bool,
@@ -105,6 +127,9 @@ fn percent(text: &str) -> Result<f64, String> {
 
 impl Compare {
     pub(crate) fn run(self) -> Result<ExitCode> {
+        if let [a, b] = &self.files[..] {
+            return self.files([a, b]);
+        }
         let target = Target::try_parse_from(&self.target).unwrap_or_else(|error| error.exit());
         look_at(self.plot.as_ref())?;
         let [a, b] = &self.builds[..] else {
@@ -129,10 +154,28 @@ impl Compare {
         }))
     }
 
+    fn files(&self, files: [&PathBuf; 2]) -> Result<ExitCode> {
+        look_at(self.plot.as_ref())?;
+        let found = files::compare(files.map(|it| &**it), self.tolerance / 100.0, &self.only)?;
+        for warning in &found.warnings {
+            eprintln!("umcg: warning: {warning}");
+        }
+        let text = if self.json {
+            found.to_json()? + "\n"
+        } else {
+            found.to_text()
+        };
+        output::print(text.as_bytes())?;
+        self.plot.as_ref().map_or(Ok(()), |file| found.plot(file))?;
+        let is_worse = found.with(Verdict::Worse).next().is_some();
+        Ok(ExitCode::from(u8::from(is_worse)))
+    }
+
     fn plan(&self, target: Target) -> Result<Plan> {
         let Target {
             bench,
             only,
+            all_rows,
             peers,
             small,
             ..
@@ -162,6 +205,7 @@ impl Compare {
             seconds,
             rounds,
             only,
+            all_rows,
             peers,
             small,
             patience,

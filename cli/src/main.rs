@@ -2,8 +2,9 @@
 //! `umcg run` runs a program, `umcg dump` and `umcg trace` look inside.
 //!
 //! Its exit status is 0, 1 where `umcg bench compare` has found a row that is worse, and 2 after an
-//! error.
+//! error, that of a bench of `umcg bench all` too.
 
+mod all;
 mod bench;
 mod compare;
 mod doctor;

@@ -409,7 +409,7 @@ fn wrong_arguments_are_refused() {
             "so that there is an interval",
         ),
         (&["--tolerance=-1"], &["switch"], "per cent"),
-        (&["--plot", "x.png"], &["switch"], ".svg"),
+        (&["--plot", "x.jpg"], &["switch"], ".svg"),
         (
             &["--plot", "/no/such/folder/x.svg"],
             &["switch"],
@@ -466,4 +466,69 @@ fn a_build_is_compared_with_itself() {
     ];
     let found = own_twice(&only);
     assert_eq!(found["rows"].as_array().unwrap().len(), 1, "{found}");
+}
+
+fn umcg(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_umcg"));
+    command.args(arguments).stdin(Stdio::null());
+    command.output().unwrap()
+}
+
+#[test]
+fn files_are_compared() {
+    let folder = Builds::new("files");
+    let measured = |name: &str, bench: &str| {
+        let file = folder.path(name);
+        let output = umcg(&[
+            "bench",
+            bench,
+            "--json",
+            "--seconds",
+            "0.02",
+            "--only",
+            "uth",
+        ]);
+        fs::write(&file, &output.stdout).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let [a, b] = ["a.json", "b.json"].map(|name| measured(name, "switch"));
+    let picture = folder.path("x.svg");
+    let output = umcg(&[
+        "bench",
+        "compare",
+        &a,
+        &b,
+        "--json",
+        "--only",
+        "cpus=1",
+        "--tolerance",
+        "1000",
+        "--plot",
+        picture.to_str().unwrap(),
+    ]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = json["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 1);
+    assert_eq!(
+        (&rows[0]["case"], &rows[0]["verdict"]),
+        (&"uth".into(), &"same".into())
+    );
+    assert!(fs::read_to_string(&picture).unwrap().contains("uth"));
+
+    let text = umcg(&["bench", "compare", &a, &b]);
+    assert!(String::from_utf8(text.stdout).unwrap().contains("B costs"));
+    for wrong in [
+        &["bench", "compare", &a][..],
+        &["bench", "compare", &a, &b, "--", "switch"],
+        &["bench", "compare", &a, "/no/such/file.json"],
+        &["bench", "compare", &a, &b, "--only", "nothing"],
+        &[
+            "bench", "compare", "--only", "uth", "--builds", &a, &b, "--", "switch",
+        ],
+        &["bench", "compare"],
+    ] {
+        assert_eq!(umcg(wrong).status.code(), Some(2), "{wrong:?}");
+    }
 }

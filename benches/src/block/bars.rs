@@ -1,9 +1,10 @@
-//! What is asked of ours: a column that says which figure a row is to reach, and whether it has.
+//! What is asked of ours: the figure that a row is to reach, and whether it has.
 //!
 //! Times are CPU time, which others on the machine disturb little.
 
 use super::{UMCG, UMCG_NET, UMCG_OFF};
-use crate::harness::{Report, Row, number};
+use crate::harness::{Finding, Outcome, Report, Row, number};
+use serde_json::Value;
 
 struct Bar {
     what: &'static str,
@@ -45,53 +46,49 @@ const BARS: &[Bar] = &[
 
 impl Bar {
     /// None without the other case.
-    fn verdict(&self, report: &Report, row: &Row) -> Option<String> {
-        let of = |case| Some(report.beside(row, case, row.metric)?.median);
-        let (text, is_met) = match self.limit {
+    fn finding(&self, report: &Report, row: &Row) -> Option<Finding> {
+        let of = |case| report.beside(row, case, row.metric);
+        let (demand, outcome) = match self.limit {
             Limit::Times(most, case) => (
                 format!("at most {} x {case}", number(most)),
-                row.median <= most * of(case)?,
+                Outcome::beside(row, of(case)?, most),
             ),
             Limit::More(most) => {
-                let more = 1e3 * (row.median - of(UMCG_OFF)?);
-                let text = format!("{} ns more, at most {}", number(more), number(most));
-                (text, more <= most)
+                let more = 1e3 * (row.median - of(UMCG_OFF)?.median);
+                (
+                    format!("{} ns more, at most {}", number(more), number(most)),
+                    Outcome::of(more <= most, row.runs),
+                )
             }
-            Limit::AtMost(most) => (format!("at most {}", number(most)), row.median <= most),
+            Limit::AtMost(most) => (
+                format!("at most {}", number(most)),
+                Outcome::of(row.median <= most, row.runs),
+            ),
         };
-        Some(format!("{text}: {}", if is_met { "met" } else { "missed" }))
+        Some(Finding { demand, outcome })
     }
 }
 
 /// For the rows that something is asked of.
-pub(super) fn verdict(report: &Report, row: &Row) -> Option<String> {
-    let what = row.params.get("what")?.as_str()?;
-    let is_its = |bar: &&Bar| bar.what == what && bar.metric == row.metric;
-    if row.case != UMCG {
-        return None;
-    }
-    BARS.iter().find(is_its)?.verdict(report, row)
+pub(super) fn findings(report: &Report, row: &Row) -> Vec<Finding> {
+    let what = row.params.get("what").and_then(Value::as_str);
+    let is_its = |bar: &&Bar| Some(bar.what) == what && bar.metric == row.metric;
+    let bar = BARS.iter().find(is_its).filter(|_| row.case == UMCG);
+    bar.and_then(|bar| bar.finding(report, row))
+        .into_iter()
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::{METRICS, params};
     use super::*;
-    use crate::harness::{Better, Machine};
+    use crate::harness::judge::listed;
+    use crate::harness::{Machine, lower};
 
     fn row(case: &'static str, what: &str, metric: &'static str, median: f64) -> Row {
-        Row {
-            case,
-            params: params(what, "workers", 1, None),
-            metric,
-            unit: "x",
-            median,
-            min: median,
-            max: median,
-            runs: 1,
-            better: Better::Lower,
-            tukey: None,
-        }
+        let params = params(what, "workers", 1, None);
+        Row::new(case, params, &lower(metric, "x"), vec![median; 15]).unwrap()
     }
 
     fn said(what: &str, metric: &'static str, ours: f64, theirs: (&'static str, f64)) -> String {
@@ -102,9 +99,11 @@ mod tests {
                 row(UMCG, what, metric, ours),
                 row(theirs.0, what, metric, theirs.1),
             ],
+            notes: Vec::new(),
+            failed: Vec::new(),
         };
-        assert_eq!(verdict(&report, &report.rows[1]), None);
-        verdict(&report, &report.rows[0]).unwrap_or_default()
+        assert_eq!(findings(&report, &report.rows[1]), Vec::new());
+        listed(&findings(&report, &report.rows[0]))
     }
 
     #[test]

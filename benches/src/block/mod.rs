@@ -26,10 +26,10 @@ mod request;
 mod window;
 
 use crate::harness::{
-    self, Case, Child, Column, Metric, Options, Params, Plan, Program, Report, Row, Section,
-    higher, lower, number,
+    self, Case, Child, Column, Demand, Metric, Notes, Options, Params, Plan, Program, Report, Row,
+    Section, higher, lower, number,
 };
-use crate::rt;
+use crate::{About, rt};
 use anyhow::{Result, ensure};
 use database::Database;
 pub use request::child;
@@ -47,10 +47,10 @@ const THREADS: &str = "threads";
 const TOKIO: &str = "tokio";
 
 /// The cases that are ours.
-pub const OURS: &[&str] = &[UMCG, UMCG_NET, UMCG_OFF];
+const OURS: &[&str] = &[UMCG, UMCG_NET, UMCG_OFF];
 
 /// Of every row; a part of the cases has the last.
-pub(crate) const METRICS: &[Metric] = &[
+const METRICS: &[Metric] = &[
     higher("ops", "1/s"),
     lower("cpu", "us"),
     lower("kernel_threads", "threads"),
@@ -61,37 +61,39 @@ const PLAIN: usize = 2;
 
 const OPS_COLUMNS: &[(&str, Column)] =
     &[("ns an op", |_, row: &Row| Some(number(1e9 / row.median)))];
-const COLUMNS: &[(&str, Column)] = &[("bar", bars::verdict)];
 
 const fn section(
     title: &'static str,
     metric: &'static str,
     heading: &'static str,
     columns: &'static [(&'static str, Column)],
+    bar: Option<Demand>,
 ) -> Section {
     Section {
         title,
         metric,
         heading,
         columns,
+        bar,
         references: &[THREADS, TOKIO, UMCG_NET, UMCG_OFF],
     }
 }
 
-/// How [`run`]'s report is shown.
-pub const SECTIONS: &[Section] = &[
-    section("Operations a second", "ops", "ops/s", OPS_COLUMNS),
+const SECTIONS: &[Section] = &[
+    section("Operations a second", "ops", "ops/s", OPS_COLUMNS, None),
     section(
         "CPU time of the whole process for an operation",
         "cpu",
         "us",
-        COLUMNS,
+        &[],
+        Some(bars::findings),
     ),
     section(
         "Kernel threads of the process, at the most",
         "kernel_threads",
         "threads",
-        COLUMNS,
+        &[],
+        Some(bars::findings),
     ),
 ];
 
@@ -120,16 +122,33 @@ enum Turns {
     Echo { connections: usize },
 }
 
+/// For the catalogue.
+pub(crate) fn about() -> About {
+    About {
+        name: "block",
+        title: "Workers that block as threads do, and are noticed",
+        ours: OURS,
+        metrics: METRICS.iter().collect(),
+        params: &["what", "workers", "connections", "kind"],
+        sections: SECTIONS,
+        graphs: &[],
+        usual: &[],
+        share: 8,
+        arguments: &["bench"],
+        run,
+    }
+}
+
 /// Runs the bench. The options' own program is given `block-child TASK`, or `rt-child TASK`, after
 /// its own arguments, and runs [`child`] or [`rt::child`].
-pub fn run(plan: Plan, options: &Options) -> Result<Report> {
+fn run(plan: Plan, options: &Options) -> Result<Report> {
     let cpus = harness::cpu::allowed()?;
     ensure!(!cpus.is_empty(), "no CPU to run on");
     let groups = groups(options)
         .into_iter()
         .map(|group| cases(group, options, &cpus))
         .collect();
-    harness::run_groups("block", groups, plan, &options.choice)
+    harness::run_groups("block", groups, plan, options)
 }
 
 fn groups(options: &Options) -> Vec<Group> {
@@ -191,7 +210,8 @@ fn asking(options: &Options, flows: usize) -> Option<Group> {
         cases.any(|case| options.choice.takes_any(case, &params, METRICS))
     };
     if file.is_none() && is_asked() {
-        eprintln!("client: no rows: {DATABASE} is not installed (benches/setup-run.sh)");
+        let line = format!("client: no rows: {DATABASE} is not installed (benches/setup-run.sh)");
+        options.notes.say(line);
     }
     file.map(|file| Group {
         cases: CASES,
@@ -223,6 +243,12 @@ fn cases(group: Group, options: &Options, cpus: &[usize]) -> Vec<Case> {
             case,
             own: options.own.clone(),
             cpus: cpus.to_vec(),
+            notes: options.notes.clone(),
+            least_echo: if options.small {
+                Duration::ZERO
+            } else {
+                rt::LEAST_ECHO
+            },
             is_told: false,
         };
         let turns = group.turns.clone();
@@ -231,6 +257,7 @@ fn cases(group: Group, options: &Options, cpus: &[usize]) -> Vec<Case> {
             params: group.params.clone(),
             metrics,
             cpu: cpus[0],
+            length: 1,
             turn: Box::new(move |budget| {
                 let mut values = side.turn(&turns, budget)?;
                 values.truncate(metrics.len());
@@ -245,6 +272,8 @@ struct Side {
     case: &'static str,
     own: Program,
     cpus: Vec<usize>,
+    notes: Notes,
+    least_echo: Duration,
     /// That there are fewer flows than there should be.
     is_told: bool,
 }
@@ -295,7 +324,9 @@ impl Side {
         if figures.flows < flows && !self.is_told {
             self.is_told = true;
             let (case, had) = (self.case, figures.flows);
-            eprintln!("{case}: {had} in place of {flows}: the machine has refused more");
+            self.notes.say(format!(
+                "{case}: {had} in place of {flows}: the machine has refused more"
+            ));
         }
         Ok(figures.values())
     }
@@ -312,7 +343,7 @@ impl Side {
             case,
             kind,
             connections,
-            budget,
+            budget.max(self.least_echo),
             cpus,
         )
     }
@@ -331,6 +362,7 @@ mod tests {
             },
             choice: Choice::default(),
             small,
+            notes: Notes::default(),
         }
     }
 

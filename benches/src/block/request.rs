@@ -76,7 +76,7 @@ impl Figures {
     }
 }
 
-/// The body of a child process: `task` is the argument that [`super::run`] gave it.
+/// The body of a child process: `task` is the argument that the bench gave it.
 pub fn child(task: &str) -> Result<()> {
     let request: Request =
         serde_json::from_str(task).context("this command is for `umcg bench block` itself")?;

@@ -35,6 +35,8 @@ pub(super) struct Abilities {
     pub(super) only: Only,
     pub(super) ours: bool,
     pub(super) rounds: bool,
+    /// It runs few rows unless it is told to run all.
+    pub(super) all_rows: bool,
 }
 
 /// The arguments for `--only`. A build that takes rows takes metrics.
@@ -57,6 +59,7 @@ impl Abilities {
             only,
             ours: has("--ours"),
             rounds: has("--rounds"),
+            all_rows: has("--all-rows"),
         }
     }
 
@@ -66,6 +69,7 @@ impl Abilities {
             only: one.only.min(other.only),
             ours: one.ours && other.ours,
             rounds: one.rounds && other.rounds,
+            all_rows: one.all_rows && other.all_rows,
         }
     }
 }
@@ -133,19 +137,21 @@ mod tests {
             Abilities {
                 only: Only::Metrics,
                 ours: false,
-                rounds: false
+                rounds: false,
+                all_rows: false
             }
         );
         let new = Abilities::of(
             "      --rounds <N>       Rounds\n      --only <ROW>   Only\n      --ours\n          \
-             Only\n",
+             Only\n      --all-rows\n          All\n",
         );
         assert_eq!(
             new,
             Abilities {
                 only: Only::Rows,
                 ours: true,
-                rounds: true
+                rounds: true,
+                all_rows: true
             }
         );
         assert_eq!(Abilities::both([old, new]), old);
@@ -154,7 +160,8 @@ mod tests {
             Abilities {
                 only: Only::Nothing,
                 ours: false,
-                rounds: false
+                rounds: false,
+                all_rows: false
             }
         );
     }

@@ -4,8 +4,8 @@
 use super::report::verdict;
 use super::verdict::limits;
 use super::{Comparison, Row, Verdict};
-use crate::harness::picture::{Area, COLOURS, GREY, WIDTH, at, label, write};
-use anyhow::{Result, anyhow};
+use crate::harness::picture::{self, Area, COLOURS, GREY, WIDTH, at, label, write};
+use anyhow::Result;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 use std::ops::Range;
@@ -28,29 +28,48 @@ fn colour(verdict: Verdict) -> RGBColor {
     }
 }
 
-/// Draws a comparison into an SVG file.
-pub fn plot(comparison: &Comparison, file: &Path) -> Result<()> {
-    let height = HEAD + FOOT + LINE * comparison.rows.len() as u32;
-    let root = SVGBackend::new(file, (WIDTH, height)).into_drawing_area();
-    draw(&root, comparison).map_err(|error| anyhow!("cannot write {}: {error}", file.display()))
+/// The contents of a picture.
+pub(super) struct Forest<'a> {
+    pub(super) title: String,
+    /// Two lines below.
+    pub(super) foot: [String; 2],
+    pub(super) tolerance: f64,
+    pub(super) rows: &'a [Row],
 }
 
-fn draw(root: &Area<'_>, comparison: &Comparison) -> Result<()> {
-    root.fill(&WHITE)?;
-    draw_rows(root, comparison)?;
+/// Draws a comparison into a file.
+pub fn plot(comparison: &Comparison, file: &Path) -> Result<()> {
     let [a, b] = &comparison.builds;
     let machine = &comparison.machine;
-    let foot = [
-        format!("A: {}    B: {}", a.display(), b.display()),
-        format!(
-            "{} pairs of runs; {}, {} CPUs, Linux {}",
-            comparison.pairs, machine.cpu, machine.cpus, machine.kernel
-        ),
-    ];
+    let forest = Forest {
+        title: format!("bench {}: what B costs in what A costs", comparison.bench),
+        foot: [
+            format!("A: {}    B: {}", a.display(), b.display()),
+            format!(
+                "{} pairs of runs; {}, {} CPUs, Linux {}",
+                comparison.pairs, machine.cpu, machine.cpus, machine.kernel
+            ),
+        ],
+        tolerance: comparison.tolerance,
+        rows: &comparison.rows,
+    };
+    forest.plot(file)
+}
+
+impl Forest<'_> {
+    pub(super) fn plot(&self, file: &Path) -> Result<()> {
+        let height = HEAD + FOOT + LINE * self.rows.len() as u32;
+        picture::draw(file, (WIDTH, height), |root| draw(root, self))
+    }
+}
+
+fn draw(root: &Area<'_>, forest: &Forest<'_>) -> Result<()> {
+    root.fill(&WHITE)?;
+    draw_rows(root, forest)?;
     let top = root.dim_in_pixel().1 as i32 - 26;
-    for (line, text) in foot.into_iter().enumerate() {
+    for (line, text) in forest.foot.iter().enumerate() {
         root.draw(&Text::new(
-            text,
+            text.clone(),
             (10, top + 16 * line as i32),
             label(HPos::Left, GREY),
         ))?;
@@ -60,12 +79,9 @@ fn draw(root: &Area<'_>, comparison: &Comparison) -> Result<()> {
 }
 
 /// All intervals and the limits, and a little more.
-fn range(comparison: &Comparison) -> Range<f64> {
-    let (above, below) = limits(comparison.tolerance.max(0.01));
-    let ends = comparison
-        .rows
-        .iter()
-        .map(|row| (row.cost.low, row.cost.high));
+fn range(forest: &Forest<'_>) -> Range<f64> {
+    let (above, below) = limits(forest.tolerance.max(0.01));
+    let ends = forest.rows.iter().map(|row| (row.cost.low, row.cost.high));
     let (low, high) = ends.fold((below, above), |(low, high), row| {
         (low.min(row.0), high.max(row.1))
     });
@@ -94,21 +110,18 @@ fn ticks(range: &Range<f64>) -> Vec<f64> {
         .collect()
 }
 
-fn draw_rows(area: &Area<'_>, comparison: &Comparison) -> Result<()> {
-    let range = range(comparison);
-    let count = comparison.rows.len() as f64;
+fn draw_rows(area: &Area<'_>, forest: &Forest<'_>) -> Result<()> {
+    let range = range(forest);
+    let count = forest.rows.len() as f64;
     let mut chart = ChartBuilder::on(area)
-        .caption(
-            format!("bench {}: what B costs in what A costs", comparison.bench),
-            ("sans-serif", 18),
-        )
+        .caption(&forest.title, ("sans-serif", 18))
         .margin_top(10)
         .margin_right(VERDICTS)
         .margin_bottom(30)
         .x_label_area_size(FOOT - 40)
         .y_label_area_size(NAMES)
         .build_cartesian_2d(range.clone().log_scale(), 0.0..count)?;
-    let (above, below) = limits(comparison.tolerance);
+    let (above, below) = limits(forest.tolerance);
     chart.draw_series([Rectangle::new(
         [(below, 0.0), (above, count)],
         BAND.filled(),
@@ -134,13 +147,13 @@ fn draw_rows(area: &Area<'_>, comparison: &Comparison) -> Result<()> {
             GREY.stroke_width(width),
         )])?;
     }
-    for (index, row) in comparison.rows.iter().enumerate() {
+    for (index, row) in forest.rows.iter().enumerate() {
         let y = count - index as f64 - 0.5;
         let colour = colour(row.verdict);
         chart.draw_series(marks(row, y, colour))?;
         chart.draw_series([Circle::new((row.cost.median, y), 4, colour.filled())])?;
         let left = chart.backend_coord(&(range.start, y));
-        let name = row.key.name();
+        let name = row.name();
         write(area, name, at(area, left, -8), label(HPos::Right, BLACK))?;
         let right = (WIDTH as i32 - VERDICTS as i32, left.1);
         let text = format!("{:.3}  {}", row.cost.median, verdict(row));

@@ -50,10 +50,15 @@ pub struct Interval {
 impl Interval {
     /// Of a sample; `None` if it is too small or too large, or if one of its values is not finite.
     pub fn of(values: &[f64]) -> Option<Self> {
+        Self::with(values, CONFIDENCE)
+    }
+
+    /// The same with another confidence.
+    pub(super) fn with(values: &[f64], least: f64) -> Option<Self> {
         if values.iter().any(|value| !value.is_finite()) {
             return None;
         }
-        let (place, confidence) = place(values.len())?;
+        let (place, confidence) = place_with(values.len(), least)?;
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         let count = sorted.len();
@@ -70,13 +75,17 @@ impl Interval {
 
 /// Which value from either end ends the interval, counted from 1, and the confidence.
 pub fn place(count: usize) -> Option<(usize, f64)> {
+    place_with(count, CONFIDENCE)
+}
+
+fn place_with(count: usize, least: f64) -> Option<(usize, f64)> {
     if count > MOST {
         return None;
     }
     let (mut term, mut tail, mut found) = (0.5_f64.powi(count as i32), 0.0, None);
     for below in 0..count / 2 {
         tail += term;
-        if 1.0 - 2.0 * tail < CONFIDENCE {
+        if 1.0 - 2.0 * tail < least {
             break;
         }
         found = Some((below + 1, 1.0 - 2.0 * tail));

@@ -17,11 +17,14 @@
 //! | [`interval`] | the statistics |
 //! | `verdict` | what they say |
 //! | `report`, `forest` | the table and the JSON, the picture |
+//! | [`files`] | two files that `--json` printed, in place of two builds |
 //!
 //! Both builds get the same arguments: the options that both have. An old one knows neither
-//! `--ours` nor rows. Then both run more than is wanted, and the rest is left out afterwards.
+//! `--ours` nor rows. Then both run more than is wanted, and the rest is left out afterwards. Only
+//! `--all-rows` is for one alone, if the other is too old to run fewer.
 
 mod build;
+pub mod files;
 mod forest;
 pub mod interval;
 mod pairs;
@@ -59,6 +62,8 @@ pub struct Plan {
     pub rounds: usize,
     /// Only rows that fit one of these.
     pub only: Vec<Pattern>,
+    /// All rows, in place of the usual ones.
+    pub all_rows: bool,
     /// The rows of peers, too.
     pub peers: bool,
     /// Sizes for tests.
@@ -90,9 +95,12 @@ pub struct Comparison {
     pub failures: Vec<Failure>,
 }
 
-/// A row that both builds have.
+/// A row that both builds have, or both files.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
+    /// Of files with several benches: which.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bench: Option<String>,
     /// Which.
     #[serde(flatten)]
     pub key: Key,
@@ -114,6 +122,9 @@ pub struct Row {
 /// A row that there is no verdict for.
 #[derive(Clone, Debug, Serialize)]
 pub struct Unjudged {
+    /// Of files with several benches: which.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bench: Option<String>,
     /// Which.
     #[serde(flatten)]
     pub key: Key,
@@ -133,8 +144,30 @@ pub struct Failure {
 impl Comparison {
     /// The rows with this verdict.
     pub fn with(&self, verdict: Verdict) -> impl Iterator<Item = &Row> {
-        self.rows.iter().filter(move |row| row.verdict == verdict)
+        with(&self.rows, verdict)
     }
+}
+
+fn with(rows: &[Row], verdict: Verdict) -> impl Iterator<Item = &Row> {
+    rows.iter().filter(move |row| row.verdict == verdict)
+}
+
+impl Row {
+    fn name(&self) -> String {
+        named(self.bench.as_deref(), &self.key)
+    }
+}
+
+impl Unjudged {
+    fn name(&self) -> String {
+        named(self.bench.as_deref(), &self.key)
+    }
+}
+
+/// The text in which `--only` looks for its pattern, behind the bench if there are several.
+fn named(bench: Option<&str>, key: &Key) -> String {
+    let name = key.name();
+    bench.map_or(name.clone(), |bench| format!("{bench} {name}"))
 }
 
 /// Compares two builds of the command.
@@ -144,11 +177,15 @@ pub fn compare(files: [&Path; 2], plan: &Plan) -> Result<Comparison> {
         Build::new('B', files[1], plan.patience)?,
     ];
     let bench = plan.bench.name;
-    let abilities = Abilities::both([builds[0].abilities(bench)?, builds[1].abilities(bench)?]);
+    let each = [builds[0].abilities(bench)?, builds[1].abilities(bench)?];
+    let abilities = Abilities::both(each);
+    // An old build knows no other rows than all.
+    let is_all = plan.all_rows || !abilities.all_rows;
     let mut runs = Runs {
         builds: &builds,
         plan,
         abilities,
+        all_rows: each.map(|build| is_all && build.all_rows),
         failures: Vec::new(),
     };
     let (keys, mut not_judged) = common(&runs.first()?, plan);
@@ -184,7 +221,7 @@ pub fn compare(files: [&Path; 2], plan: &Plan) -> Result<Comparison> {
 fn list(not_judged: &[Unjudged]) -> String {
     not_judged
         .iter()
-        .map(|row| format!("\n    {}: {}", row.key.name(), row.reason))
+        .map(|row| format!("\n    {}: {}", row.name(), row.reason))
         .collect()
 }
 
@@ -193,11 +230,13 @@ fn common([a, b]: &[reading::Reading; 2], plan: &Plan) -> (Vec<(Key, Better)>, V
     let choice = Choice {
         only: plan.only.clone(),
         cases: (!plan.peers).then_some(plan.bench.ours),
+        ..Choice::default()
     };
     let wanted = |key: &&Key| choice.takes(&key.case, &key.params, &key.metric);
     let (mut both, mut others) = (Vec::new(), Vec::new());
     let mut leave = |key: &Key, reason: &str| {
         others.push(Unjudged {
+            bench: None,
             key: key.clone(),
             reason: reason.to_owned(),
         })
@@ -241,7 +280,11 @@ fn judged(
                     "both have a figure above zero in too few of {} pairs",
                     runs.plan.pairs
                 );
-                others.push(Unjudged { key, reason });
+                others.push(Unjudged {
+                    bench: None,
+                    key,
+                    reason,
+                });
             }
         }
     }
@@ -258,6 +301,7 @@ fn row(key: &Key, better: Better, pairs: &[[f64; 2]], tolerance: f64) -> Option<
     let [a, b] = [0, 1].map(|side| interval(good.iter().map(|(pair, _)| pair[side]).collect()));
     let verdict = Verdict::of(&cost, tolerance);
     Some(Row {
+        bench: None,
         key: key.clone(),
         better,
         a: a?.median,

@@ -15,6 +15,8 @@ pub(super) struct Runs<'a> {
     pub(super) builds: &'a [Build; 2],
     pub(super) plan: &'a Plan,
     pub(super) abilities: Abilities,
+    /// Which of them is told to run all rows.
+    pub(super) all_rows: [bool; 2],
     /// The errors, in their order.
     pub(super) failures: Vec<Failure>,
 }
@@ -28,13 +30,14 @@ impl Runs<'_> {
     pub(super) fn first(&self) -> Result<[Reading; 2]> {
         let mut progress = Progress::new(&self.title(), 2, "first runs");
         let arguments = self.arguments(&self.patterns());
-        let mut run = |build: &Build| {
+        let mut run = |build: &Build, arguments: &[OsString]| {
             progress.begin(&build.letter.to_string());
-            let reading = build.run(self.plan.bench.name, &arguments);
+            let reading = build.run(self.plan.bench.name, arguments);
             progress.end();
             reading
         };
-        let readings = [run(&self.builds[0])?, run(&self.builds[1])?];
+        let [a, b] = self.builds;
+        let readings = [run(a, &arguments[0])?, run(b, &arguments[1])?];
         progress.finish();
         Ok(readings)
     }
@@ -66,7 +69,7 @@ impl Runs<'_> {
     fn pair(
         &mut self,
         order: [usize; 2],
-        arguments: &[OsString],
+        arguments: &[Vec<OsString>; 2],
         progress: &mut Progress,
     ) -> Result<Option<[Reading; 2]>> {
         let mut readings = [None, None];
@@ -74,7 +77,7 @@ impl Runs<'_> {
             let build = &self.builds[side];
             build.check()?;
             progress.begin(&build.letter.to_string());
-            match build.run(self.plan.bench.name, arguments) {
+            match build.run(self.plan.bench.name, &arguments[side]) {
                 Ok(reading) => readings[side] = Some(reading),
                 Err(error) => return self.failed(side, &error, progress),
             }
@@ -151,8 +154,15 @@ impl Runs<'_> {
         }
     }
 
-    /// The same for both builds.
-    fn arguments(&self, patterns: &[String]) -> Vec<OsString> {
+    /// The same for both builds, except for the option that makes one of them run all rows.
+    fn arguments(&self, patterns: &[String]) -> [Vec<OsString>; 2] {
+        self.all_rows.map(|is_all| {
+            let more = is_all.then(|| OsString::from("--all-rows"));
+            self.common(patterns).into_iter().chain(more).collect()
+        })
+    }
+
+    fn common(&self, patterns: &[String]) -> Vec<OsString> {
         let plan = self.plan;
         let mut list = vec![
             "bench".to_owned(),

@@ -1,7 +1,7 @@
 //! The findings, for people and for programs.
 
 use super::interval::place;
-use super::{Comparison, Figure, Row, Verdict};
+use super::{Comparison, Figure, Row, Unjudged, Verdict, with};
 use crate::harness::{describe, number};
 use comfy_table::{CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
 
@@ -15,17 +15,14 @@ impl Comparison {
     pub fn to_text(&self) -> String {
         let mut text = self.head();
         if !self.rows.is_empty() {
-            text += &format!("\n{}\n", self.table());
+            text += &format!("\n{}\n", table(&self.rows));
         }
-        text += &self.summary();
-        if !self.not_judged.is_empty() {
-            text += "\nNot judged:\n";
-            text.extend(
-                self.not_judged
-                    .iter()
-                    .map(|row| format!("  {}: {}\n", row.key.name(), row.reason)),
-            );
+        text += &summary(&self.rows, self.tolerance);
+        if with(&self.rows, Verdict::Unclear).next().is_some() {
+            text += "For those that are unclear there have to be more pairs, longer runs or a \
+                quieter machine.\n";
         }
+        text += &not_judged(&self.not_judged);
         if !self.failures.is_empty() {
             text += "\nRuns that failed, and were made again:\n";
             text.extend(
@@ -58,73 +55,82 @@ impl Comparison {
             self.pairs,
         )
     }
+}
 
-    fn table(&self) -> Table {
-        let mut table = Table::new();
-        table.load_preset(UTF8_FULL_CONDENSED);
-        table.set_header([
-            "case",
-            "parameters",
-            "metric",
-            "A",
-            "B",
-            "unit",
-            "B costs",
-            "from",
-            "to",
-            "verdict",
-        ]);
-        for row in &self.rows {
-            let figures =
-                [row.cost.median, row.cost.low, row.cost.high].map(|ratio| format!("{ratio:.3}"));
-            let key = &row.key;
-            let mut cells = vec![
-                key.case.clone(),
-                describe(&key.params),
-                key.metric.clone(),
-                number(row.a),
-                number(row.b),
-            ];
-            cells.push(key.unit.clone());
-            cells.extend(figures);
-            cells.push(verdict(row));
-            table.add_row(cells);
-        }
-        for column in [3, 4, 6, 7, 8] {
-            if let Some(column) = table.column_mut(column) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
-        table
+pub(super) fn not_judged(rows: &[Unjudged]) -> String {
+    if rows.is_empty() {
+        return String::new();
     }
+    let lines = rows
+        .iter()
+        .map(|row| format!("  {}: {}\n", row.name(), row.reason));
+    "\nNot judged:\n".to_owned() + &lines.collect::<String>()
+}
 
-    fn summary(&self) -> String {
-        let count = |verdict| self.with(verdict).count();
-        let [worse, better, same, unclear] = [
-            Verdict::Worse,
-            Verdict::Better,
-            Verdict::Same,
-            Verdict::Unclear,
-        ]
-        .map(count);
-        let percent = number(self.tolerance * 100.0);
-        let mut text = format!(
-            "By more than {percent} %: {worse} worse, {better} better; {same} the same; {unclear} \
-             unclear.\n"
-        );
-        if worse > 0 {
-            text += "Those that are worse, to be measured by themselves:\n";
-            text.extend(
-                self.with(Verdict::Worse)
-                    .map(|row| format!("  --only \"{}\"\n", row.key.name())),
-            );
-        }
-        if unclear > 0 {
-            text += "For those that are unclear there have to be more pairs, longer runs or a \
-                quieter machine.\n";
-        }
-        text
+pub(super) fn table(rows: &[Row]) -> Table {
+    let has_bench = rows.iter().any(|row| row.bench.is_some());
+    let mut table = Table::new();
+    table.load_preset(UTF8_FULL_CONDENSED);
+    let bench = has_bench.then_some("bench");
+    table.set_header(bench.into_iter().chain([
+        "case",
+        "parameters",
+        "metric",
+        "A",
+        "B",
+        "unit",
+        "B costs",
+        "from",
+        "to",
+        "verdict",
+    ]));
+    for row in rows {
+        let bench = has_bench.then(|| row.bench.clone().unwrap_or_default());
+        table.add_row(bench.into_iter().chain(cells(row)));
     }
+    for column in [3, 4, 6, 7, 8] {
+        if let Some(column) = table.column_mut(column + usize::from(has_bench)) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+fn cells(row: &Row) -> Vec<String> {
+    let figures = [row.cost.median, row.cost.low, row.cost.high];
+    let key = &row.key;
+    let mut cells = vec![
+        key.case.clone(),
+        describe(&key.params),
+        key.metric.clone(),
+        number(row.a),
+        number(row.b),
+        key.unit.clone(),
+    ];
+    cells.extend(figures.map(|ratio| format!("{ratio:.3}")));
+    cells.push(verdict(row));
+    cells
+}
+
+pub(super) fn summary(rows: &[Row], tolerance: f64) -> String {
+    let count = |verdict| with(rows, verdict).count();
+    let [worse, better, same, unclear] = [
+        Verdict::Worse,
+        Verdict::Better,
+        Verdict::Same,
+        Verdict::Unclear,
+    ]
+    .map(count);
+    let percent = number(tolerance * 100.0);
+    let mut text = format!(
+        "By more than {percent} %: {worse} worse, {better} better; {same} the same; {unclear} \
+         unclear.\n"
+    );
+    if worse > 0 {
+        text += "Those that are worse, to be measured by themselves:\n";
+        text.extend(with(rows, Verdict::Worse).map(|row| format!("  --only \"{}\"\n", row.name())));
+    }
+    text
 }
 
 /// In a few words.
@@ -140,7 +146,7 @@ pub(super) fn verdict(row: &Row) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::{Failure, Key, Unjudged};
+    use super::super::{Failure, Key};
     use super::*;
     use crate::compare::Interval;
     use crate::harness::{Better, Machine};
@@ -161,6 +167,7 @@ pub(super) mod tests {
             count: 15,
         };
         Row {
+            bench: None,
             key,
             better: Better::Lower,
             a: 10.0,
@@ -180,6 +187,7 @@ pub(super) mod tests {
         ];
         rows[2].first = Some(rows[0].cost);
         let gone = Unjudged {
+            bench: None,
             key: row("gone", 1.0, 1.0).key,
             reason: "only A has it".into(),
         };

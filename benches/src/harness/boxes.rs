@@ -1,7 +1,8 @@
 //! Tukey diagrams: a panel for each combination of parameters but one, which is the axis from left
 //! to right, and at each of its values a box for each case.
 
-use super::plot::{Area, GREY, WIDTH, at, cases, colour, label};
+use super::canvas::Area;
+use super::plot::{COLOURS, GREY, WIDTH, at, cases, colour, label};
 use super::report::describe;
 use super::{Params, Report, Row, Tukey, number};
 use anyhow::Result;
@@ -88,7 +89,11 @@ impl<'a> Figure<'a> {
     }
 
     fn columns(&self) -> usize {
-        if self.labels.len() > MANY { 1 } else { COLUMNS }
+        if self.labels.len() > MANY || self.panels.len() == 1 {
+            1
+        } else {
+            COLUMNS
+        }
     }
 
     fn lines(&self) -> usize {
@@ -133,12 +138,27 @@ impl<'a> Figure<'a> {
             .try_for_each(|(panel, area)| self.draw_panel(area, panel, report))
     }
 
-    /// The colour of a case; its variants get lighter.
+    /// Each box has a colour of its own as long as there are some. Else it is the colour of the
+    /// case, whose variants get lighter.
     fn style(&self, index: usize, report: &Report) -> RGBAColor {
+        if self.labels.len() <= COLOURS.len() {
+            return COLOURS[index].to_rgba();
+        }
         let case = self.labels[index].split(' ').next().unwrap_or_default();
         let same = |name: &&String| name.split(' ').next() == Some(case);
         let before = self.labels[..index].iter().filter(same).count();
         colour(&cases(report), case).mix(0.55_f64.powi(before as i32))
+    }
+
+    /// Of all panels: boxes of one are as high as those of another.
+    fn range(&self) -> std::ops::Range<f64> {
+        let rows = self.panels.iter().flat_map(|panel| &panel.rows);
+        let boxes = rows.filter_map(|row| row.tukey);
+        let range = boxes.fold(f64::INFINITY..0.0, |range, tukey| {
+            range.start.min(tukey.min)..range.end.max(tukey.max)
+        });
+        // On this axis there is no zero: the clock may not have moved.
+        range.start.max(1.0) / 1.5..range.end.max(2.0) * 1.5
     }
 
     fn draw_panel(&self, area: &Area<'_>, panel: &Panel<'_>, report: &Report) -> Result<()> {
@@ -150,7 +170,7 @@ impl<'a> Figure<'a> {
             .margin_right(20)
             .x_label_area_size(34)
             .y_label_area_size(80)
-            .build_cartesian_2d(0.0..values.len() as f64, panel.range().log_scale())?;
+            .build_cartesian_2d(0.0..values.len() as f64, self.range().log_scale())?;
         chart
             .configure_mesh()
             .disable_x_mesh()
@@ -161,7 +181,7 @@ impl<'a> Figure<'a> {
             .y_label_formatter(&|value| number(*value))
             .y_desc(unit)
             .draw()?;
-        let (low, count) = (panel.range().start, self.labels.len() as f64);
+        let (low, count) = (self.range().start, self.labels.len() as f64);
         for (place, value) in values.iter().enumerate() {
             let below = chart.backend_coord(&(place as f64 + 0.5, low));
             let name = format!("{} {}", self.graph.across, super::table::text(value));
@@ -208,15 +228,6 @@ impl Panel<'_> {
             .filter_map(|row| row.params.get(across))
             .for_each(|value| add(&mut values, value.clone()));
         values
-    }
-
-    fn range(&self) -> std::ops::Range<f64> {
-        let boxes = self.rows.iter().filter_map(|row| row.tukey);
-        let range = boxes.fold(f64::INFINITY..0.0, |range, tukey| {
-            range.start.min(tukey.min)..range.end.max(tukey.max)
-        });
-        // On this axis there is no zero: the clock may not have moved.
-        range.start.max(1.0) / 1.5..range.end.max(2.0) * 1.5
     }
 }
 

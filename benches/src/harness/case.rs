@@ -59,6 +59,8 @@ pub struct Case {
     pub metrics: &'static [Metric],
     /// The CPU that the turn's thread is pinned to.
     pub cpu: usize,
+    /// How many times as long as its budget a turn takes; 0 if it has a fixed amount of work.
+    pub length: u32,
     /// Does the work.
     pub turn: Turn,
 }

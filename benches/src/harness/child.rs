@@ -22,7 +22,7 @@ const MOST: u64 = 65536;
 const TAIL: usize = 10;
 
 /// A program and the arguments before its task.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Program {
     /// The file.
     pub file: PathBuf,

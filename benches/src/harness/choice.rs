@@ -1,21 +1,36 @@
 //! Which rows of a bench to measure.
 
 use super::table::text;
-use super::{Case, Metric, Params, Program, Row};
-use anyhow::{Result, bail};
+use super::{Case, Metric, Notes, Params, Program, Row};
+use anyhow::Result;
 use serde_json::Value;
+use std::fmt::{self, Display};
 use std::str::FromStr;
 
-/// The parts to measure of a bench whose turns are child processes.
-#[derive(Clone, Debug)]
+/// The parts of a bench to measure: all by default, without child processes.
+#[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// How this program is told to be a child of the bench.
+    /// How this program is told to be a child of the bench, where its turns are child processes.
     pub own: Program,
     /// Which rows.
     pub choice: Choice,
     /// Sizes for tests: the figures say nothing.
     pub small: bool,
+    /// Of rows that are missing.
+    pub notes: Notes,
 }
+
+/// The error where rows are asked for that a bench has not.
+#[derive(Debug)]
+pub struct NoSuchRow(String);
+
+impl Display for NoSuchRow {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NoSuchRow {}
 
 /// Words that a row must have, each of them: its case, its metric, a parameter as `key=value`, or
 /// the value alone where it is a word.
@@ -43,6 +58,11 @@ impl Pattern {
     /// Its words.
     pub fn words(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)
+    }
+
+    /// The same without the first word; `None` if there is no other.
+    pub fn rest(&self) -> Option<Self> {
+        (self.0.len() > 1).then(|| Self(self.0[1..].to_vec()))
     }
 
     fn fits(&self, case: &str, params: &Params, metric: &str) -> bool {
@@ -79,6 +99,8 @@ pub fn name(case: &str, params: &Params, metric: &str) -> String {
 pub struct Choice {
     /// Only rows that fit one of these, if there are any.
     pub only: Vec<Pattern>,
+    /// Where none is asked for, only rows that have all words of one of these, if there are any.
+    pub usual: &'static [&'static str],
     /// Only rows of these cases.
     pub cases: Option<&'static [&'static str]>,
 }
@@ -86,12 +108,18 @@ pub struct Choice {
 impl Choice {
     /// Whether this row is asked for.
     pub fn takes(&self, case: &str, params: &Params, metric: &str) -> bool {
-        let is_asked = self.only.is_empty()
-            || self
-                .only
-                .iter()
-                .any(|pattern| pattern.fits(case, params, metric));
+        let fits = |pattern: &Pattern| pattern.fits(case, params, metric);
+        let is_asked = if self.only.is_empty() {
+            self.is_usual(case, params, metric)
+        } else {
+            self.only.iter().any(fits)
+        };
         is_asked && self.takes_case(case)
+    }
+
+    fn is_usual(&self, case: &str, params: &Params, metric: &str) -> bool {
+        let fits = |row: &&str| row.split(' ').all(|word| has(word, case, params, metric));
+        self.usual.is_empty() || self.usual.iter().any(fits)
     }
 
     /// Whether there may be rows of this case.
@@ -136,7 +164,8 @@ fn check<'a>(pattern: &Pattern, cases: impl Iterator<Item = &'a Case> + Clone) -
         .words()
         .find(|word| !fits(&|case, metric| has(word, case.name, &case.params, metric)));
     let Some(unknown) = unknown else {
-        bail!("no row has all of \"{}\"", pattern.0.join(" "))
+        let words = pattern.0.join(" ");
+        return Err(NoSuchRow(format!("no row has all of \"{words}\"")).into());
     };
     let mut metrics: Vec<&str> = Vec::new();
     for metric in cases.flat_map(|case| case.metrics) {
@@ -144,10 +173,11 @@ fn check<'a>(pattern: &Pattern, cases: impl Iterator<Item = &'a Case> + Clone) -
             metrics.push(metric.name);
         }
     }
-    bail!(
-        "no row has \"{unknown}\"; the metrics are {}",
-        metrics.join(", ")
-    )
+    let metrics = metrics.join(", ");
+    Err(NoSuchRow(format!(
+        "no row has \"{unknown}\"; the metrics are {metrics}"
+    ))
+    .into())
 }
 
 #[cfg(test)]
@@ -169,6 +199,7 @@ mod tests {
             params,
             metrics: METRICS,
             cpu: 0,
+            length: 1,
             turn: Box::new(|_| Ok(Vec::new())),
         }
     }
@@ -183,7 +214,7 @@ mod tests {
     fn choice(only: &[&str]) -> Choice {
         Choice {
             only: only.iter().map(|text| text.parse().unwrap()).collect(),
-            cases: None,
+            ..Choice::default()
         }
     }
 
@@ -218,6 +249,24 @@ mod tests {
             choice.takes("x", &Params::new(), "slower")
                 && !choice.takes("x", &Params::new(), "slow")
         );
+    }
+
+    #[test]
+    fn few_rows_are_usual_and_any_can_be_asked_for() {
+        let usual = |only: &[&str]| Choice {
+            usual: &["ours cpus=1", "full slow"],
+            ..choice(only)
+        };
+        assert_eq!(left(&usual(&[])), ["ours 1", "theirs 1", "ours 2"]);
+        let params = &groups()[1][0].params;
+        assert!(usual(&[]).takes("ours", params, "slow"));
+        assert!(!usual(&[]).takes("ours", params, "slower"));
+        assert!(usual(&["slower"]).takes("ours", params, "slower"));
+        let none = Choice {
+            usual: &["nobody"],
+            ..Choice::default()
+        };
+        assert!(left(&none).is_empty());
     }
 
     #[test]

@@ -71,3 +71,24 @@ impl Drop for Folder {
         let _ = fs::remove_dir_all(&self.0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_peers_are_programs() {
+        if Command::new("go").arg("version").output().is_err() {
+            eprintln!("SKIPPED: no go: nobody has looked whether the peers can be built");
+            return;
+        }
+        let mains = [
+            include_str!("../rt/peers/main.go"),
+            include_str!("../sync/peers/main.go"),
+        ];
+        for main in mains {
+            let built = Go::build(main);
+            assert!(built.is_ok(), "{built:?}");
+        }
+    }
+}

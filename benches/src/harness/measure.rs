@@ -1,5 +1,7 @@
 //! The clock, and the loop that calls the measured operation.
 
+use std::hint::black_box;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// The unit of [`ticks`]. On x86-64 the time-stamp counter: cycles at the processor's nominal
@@ -21,9 +23,46 @@ pub fn ticks() -> u64 {
     }
     #[cfg(not(target_arch = "x86_64"))]
     {
-        use std::sync::OnceLock;
         static START: OnceLock<Instant> = OnceLock::new();
         START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+    }
+}
+
+/// The step of [`ticks`] in nanoseconds. Some processors count in steps of 10 ns, or more: an
+/// operation that is measured by itself then takes a whole number of steps, whatever it takes.
+pub fn clock_step() -> f64 {
+    static STEP: OnceLock<f64> = OnceLock::new();
+    *STEP.get_or_init(|| {
+        let (start, first) = (Instant::now(), ticks());
+        let differences = (0..20_000).map(|place| {
+            let before = ticks();
+            for turn in 0..place % 64 {
+                black_box(turn);
+            }
+            ticks().wrapping_sub(before)
+        });
+        let step = step_of(differences.collect());
+        let all = ticks().wrapping_sub(first).max(1);
+        step as f64 * start.elapsed().as_nanos() as f64 / all as f64
+    })
+}
+
+/// The distance of the clusters that the differences of readings are in: the middle one of the
+/// first few. Differences of a fine clock are in none, as all come up from the smallest on.
+fn step_of(mut differences: Vec<u64>) -> u64 {
+    /// A step that is no whole number of ticks is rounded up or down, and time may not stand still.
+    const NEAR: u64 = 2;
+    differences.retain(|difference| *difference > NEAR);
+    differences.sort_unstable();
+    differences.dedup();
+    let first = &differences[..differences.len().min(8)];
+    let gaps = first.windows(2).map(|pair| pair[1] - pair[0]);
+    let mut gaps: Vec<u64> = gaps.filter(|gap| *gap > NEAR).collect();
+    gaps.sort_unstable();
+    if gaps.len() < 2 {
+        1
+    } else {
+        gaps[gaps.len() / 2]
     }
 }
 
@@ -159,6 +198,21 @@ mod tests {
         assert_eq!(sample.operations % largest, 0);
         assert!(sample.elapsed >= Duration::from_millis(2));
         assert!(sample.ticks > 0);
+    }
+
+    #[test]
+    fn the_clocks_step_is_found() {
+        assert_eq!(
+            step_of((20..200).step_by(2).collect()),
+            1,
+            "every other one"
+        );
+        let coarse = |step: f64| (0..99).map(|n| (f64::from(n) * step) as u64).collect();
+        assert_eq!(step_of(coarse(27.0)), 27);
+        assert!((24..=25).contains(&step_of(coarse(24.5))));
+        assert_eq!((step_of(Vec::new()), step_of(vec![0, 30])), (1, 1));
+        let step = clock_step();
+        assert!(step > 0.0 && step < 1e5, "{step}");
     }
 
     #[test]

@@ -6,40 +6,50 @@
 //! - Each turn runs on a fresh kernel thread, pinned before it starts. Nothing of one turn is left
 //!   to the next except the state that the libraries themselves keep.
 //! - A side reports one figure a turn for each of its metrics. The report has the median, minimum
-//!   and maximum over the rounds.
+//!   and maximum over the rounds, their quartiles, and the figures themselves.
 
 mod boxes;
+mod canvas;
 mod case;
 mod child;
 mod choice;
 pub mod cpu;
 mod go;
+pub mod judge;
 mod machine;
 mod measure;
+mod notes;
 mod plot;
 mod progress;
 mod report;
 mod run;
+mod schedule;
 mod stats;
 mod table;
 mod tukey;
+pub mod words;
 
 pub use boxes::Graph;
+pub use canvas::is_png;
 pub use case::{Better, Case, Metric, Params, Turn, higher, lower};
 pub use child::{Child, Program, answer};
-pub use choice::{Choice, Options, Pattern, name};
+pub use choice::{Choice, NoSuchRow, Options, Pattern, name};
 pub use go::Go;
+pub use judge::{Finding, Outcome, Relation};
 pub use machine::Machine;
-pub use measure::{Pace, Sample, TICKS_UNIT, measure, ticks, time};
+pub use measure::{Pace, Sample, TICKS_UNIT, clock_step, measure, ticks, time};
+pub use notes::Notes;
 pub use plot::plot;
 /// The common parts of pictures.
 pub(crate) mod picture {
-    pub(crate) use super::plot::{Area, COLOURS, GREY, WIDTH, at, label, write};
+    pub(crate) use super::canvas::{Area, draw};
+    pub(crate) use super::plot::{COLOURS, GREY, WIDTH, at, label, write};
 }
 pub(crate) use progress::Progress;
 pub(crate) use report::describe;
 pub use report::{Report, Row};
 pub use run::{Plan, run, run_groups};
 pub use stats::Summary;
-pub use table::{Column, Section, number, table};
+pub(crate) use table::Grid;
+pub use table::{Column, Demand, Section, number, table};
 pub use tukey::{Spread, Tukey};

@@ -2,10 +2,10 @@
 //! to maximum. Rows that have a box are in Tukey diagrams instead.
 
 use super::boxes::Figure;
+use super::canvas::{self, Area};
 use super::report::describe;
-use super::{Graph, Params, Report, Row, Section, number};
-use anyhow::{Result, anyhow, ensure};
-use plotters::coord::Shift;
+use super::{Graph, Params, Report, Row, Section, number, words};
+use anyhow::{Result, ensure};
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -16,6 +16,8 @@ pub(crate) const WIDTH: u32 = 1000;
 const LINE: u32 = 22;
 const HEAD: u32 = 54;
 const FOOT: u32 = 48;
+/// A line at the end.
+const NOTE: u32 = 17;
 const NAMES: u32 = 150;
 const VALUES: u32 = 150;
 pub(crate) const GREY: RGBColor = RGBColor(110, 110, 110);
@@ -32,8 +34,6 @@ pub(crate) const COLOURS: [RGBColor; 8] = [
 ];
 /// Figures further apart than this get a logarithmic axis.
 const LINEAR: f64 = 20.0;
-
-pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// The contents of one line of a panel.
 enum Line<'a> {
@@ -88,7 +88,7 @@ impl<'a> Panel<'a> {
     }
 }
 
-/// Draws `sections` and `graphs` of `report` into an SVG file.
+/// Draws `sections` and `graphs` of `report` into a file.
 pub fn plot(report: &Report, sections: &[Section], graphs: &[Graph], file: &Path) -> Result<()> {
     let panels: Vec<Panel<'_>> = sections
         .iter()
@@ -102,12 +102,43 @@ pub fn plot(report: &Report, sections: &[Section], graphs: &[Graph], file: &Path
         !panels.is_empty() || !figures.is_empty(),
         "there is nothing to plot"
     );
+    let foot = foot(report, sections, !panels.is_empty());
     let height = panels.iter().map(Panel::height).sum::<u32>()
         + figures.iter().map(Figure::height).sum::<u32>()
-        + LINE;
-    let root = SVGBackend::new(file, (WIDTH, height)).into_drawing_area();
-    draw(&root, report, &panels, &figures)
-        .map_err(|error| anyhow!("cannot write {}: {error}", file.display()))
+        + NOTE * foot.len() as u32
+        + LINE / 2;
+    canvas::draw(file, (WIDTH, height), |root| {
+        draw(root, report, &panels, &figures)?;
+        let top = (height - NOTE * foot.len() as u32) as i32;
+        for (place, line) in foot.into_iter().enumerate() {
+            let place = (NAMES as i32, top + NOTE as i32 * place as i32);
+            let style = ("sans-serif", 12).into_font().color(&GREY);
+            root.draw(&Text::new(line, place, style))?;
+        }
+        Ok(root.present()?)
+    })
+}
+
+/// The lines below all: marks and names, and the machine.
+fn foot(report: &Report, sections: &[Section], has_panels: bool) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    if has_panels {
+        let marks = "dot: median of the rounds; line with ends: from the smallest to the largest; \
+                     behind it: the median from the axis";
+        lines.push(marks.to_owned());
+    }
+    for (name, meaning) in sections.iter().flat_map(|it| words::key(report, it)) {
+        let line = format!("{name}: {meaning}");
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    let machine = &report.machine;
+    lines.push(format!(
+        "{}, {} CPUs, Linux {}",
+        machine.cpu, machine.cpus, machine.kernel
+    ));
+    lines
 }
 
 fn draw(
@@ -141,17 +172,6 @@ fn draw(
         rest = below;
         figure.draw(&area, report)?;
     }
-    let machine = &report.machine;
-    let machine = format!(
-        "{}, {} CPUs, Linux {}",
-        machine.cpu, machine.cpus, machine.kernel
-    );
-    rest.draw(&Text::new(
-        machine,
-        (NAMES as i32, 2),
-        ("sans-serif", 12).into_font().color(&GREY),
-    ))?;
-    root.present()?;
     Ok(())
 }
 
@@ -192,6 +212,10 @@ where
     X::CoordDescType: ValueFormatter<f64> + Ranged<ValueType = f64>,
 {
     let unit = panel.rows().next().map_or("", |row| row.unit);
+    let reference = panel.section.references.first();
+    let beside = reference.map_or_else(String::new, |name| {
+        format!("(x N): N times as good as {name}")
+    });
     let mut chart = ChartBuilder::on(area)
         .caption(panel.section.title, ("sans-serif", 18))
         .margin_top(10)
@@ -207,7 +231,7 @@ where
         .light_line_style(WHITE)
         .x_labels(8)
         .x_label_formatter(&|value| number(*value))
-        .x_desc(listed(&[unit, scale]))
+        .x_desc(listed(&[unit, scale, &beside]))
         .draw()?;
     let cases = cases(report);
     for (index, line) in panel.lines.iter().enumerate() {
@@ -224,17 +248,17 @@ where
         let colour = colour(&cases, row.case);
         chart.draw_series(strokes(row, floor, y, colour))?;
         chart.draw_series([Circle::new((row.median, y), 4, colour.filled())])?;
-        write(
-            area,
-            row.label(),
-            at(area, left, -8),
-            label(HPos::Right, BLACK),
-        )?;
-        let right = (WIDTH as i32 - VALUES as i32, left.1);
         let figure = figure(report, panel.section, row);
-        write(area, figure, at(area, right, 8), label(HPos::Left, GREY))?;
+        write_beside(area, left, row.label(), figure)?;
     }
     Ok(())
+}
+
+/// A row's name and its figure, on either side of its marks.
+fn write_beside(area: &Area<'_>, left: (i32, i32), name: String, figure: String) -> Result<()> {
+    write(area, name, at(area, left, -8), label(HPos::Right, BLACK))?;
+    let right = (WIDTH as i32 - VALUES as i32, left.1);
+    write(area, figure, at(area, right, 8), label(HPos::Left, GREY))
 }
 
 /// Every case of the report once, so that each keeps its colour from panel to panel.

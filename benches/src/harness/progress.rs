@@ -74,6 +74,16 @@ impl Progress {
         }
     }
 
+    /// So many will not be.
+    pub(crate) fn skip(&mut self, count: usize) {
+        match self {
+            Self::Bar(bar) => {
+                bar.set_length(bar.length().unwrap_or(0).saturating_sub(count as u64))
+            }
+            Self::Lines { total, .. } => *total = total.saturating_sub(count),
+        }
+    }
+
     /// One line for people, above the bar if there is one.
     pub(crate) fn say(&self, line: &str) {
         match self {

@@ -1,7 +1,7 @@
 //! The findings of a bench, in the shape that `--json` prints.
 
-use super::table::text;
-use super::{Better, Machine, Metric, Params, Summary, Tukey};
+use super::table::{number, text};
+use super::{Better, Machine, Metric, Params, Relation, Summary, Tukey};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -35,31 +35,44 @@ pub struct Row {
     pub min: f64,
     /// The largest.
     pub max: f64,
+    /// A quarter of the rounds is below it.
+    pub q1: f64,
+    /// A quarter of the rounds is above it.
+    pub q3: f64,
     /// How many rounds.
     pub runs: usize,
+    /// The value of each, in their order.
+    pub values: Vec<f64>,
     /// Which direction is good.
     #[serde(skip)]
     pub better: Better,
     /// Where every operation was measured by itself: all of them, of all rounds together.
     #[serde(rename = "box", skip_serializing_if = "Option::is_none")]
     pub tukey: Option<Tukey>,
+    /// Then also the step of the clock that did it, in nanoseconds. A smaller median is below what
+    /// the clock can tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<f64>,
 }
 
 impl Row {
-    pub(super) fn new(
+    /// Of the values of the rounds; `None` if there are none, or one that is not finite.
+    pub(crate) fn new(
         case: &'static str,
         params: Params,
         metric: &Metric,
-        summary: Summary,
-    ) -> Self {
+        values: Vec<f64>,
+    ) -> Option<Self> {
         let Summary {
             median,
             min,
             max,
+            q1,
+            q3,
             runs,
-        } = summary;
+        } = Summary::of(&values)?;
         let Metric { name, unit, better } = *metric;
-        Self {
+        Some(Self {
             case,
             params,
             metric: name,
@@ -67,14 +80,18 @@ impl Row {
             median,
             min,
             max,
+            q1,
+            q3,
             runs,
+            values,
             better,
             tukey: None,
-        }
+            step: None,
+        })
     }
 
     /// The parameters that make rows comparable: all but the variant.
-    pub(super) fn group(&self) -> Params {
+    pub(crate) fn group(&self) -> Params {
         let shared = |(key, _): &(&String, &Value)| !VARIANTS.contains(&key.as_str());
         self.params
             .iter()
@@ -90,13 +107,21 @@ impl Row {
     }
 
     /// The case and its variant.
-    pub(super) fn label(&self) -> String {
+    pub(crate) fn label(&self) -> String {
         let words = self.variant().filter_map(|(_, value)| value.as_str());
         [self.case]
             .into_iter()
             .chain(words)
             .collect::<Vec<_>>()
             .join(" ")
+    }
+
+    /// The median for people, or that it is below the clock's step.
+    pub(crate) fn figure(&self) -> String {
+        match self.step {
+            Some(step) if self.median < step => format!("< {}", number(step)),
+            _ => number(self.median),
+        }
     }
 
     /// How far apart the rounds were, as a fraction of the median.
@@ -118,6 +143,12 @@ pub struct Report {
     pub machine: Machine,
     /// Its findings, in the order of the cases.
     pub rows: Vec<Row>,
+    /// The rows that are missing, and why; a line each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// The cases that failed; more than once those of which several rows are missing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<&'static str>,
 }
 
 impl Report {
@@ -146,6 +177,12 @@ impl Report {
             Better::Lower => reference.median / row.median,
         };
         ratio.is_finite().then_some(ratio)
+    }
+
+    /// How a row stands beside `reference`; `None` without that row, and for one beside itself.
+    pub fn relation(&self, row: &Row, reference: &str) -> Option<Relation> {
+        let reference = self.beside(row, reference, row.metric)?;
+        (reference.case != row.case).then(|| Relation::of(row, reference))?
     }
 
     /// The one object that `--json` prints.
@@ -177,17 +214,8 @@ pub(super) mod tests {
             better: Better::Lower,
         };
         let row = |case, cpus, metric: &Metric, median: f64| {
-            Row::new(
-                case,
-                params(cpus),
-                metric,
-                Summary {
-                    median,
-                    min: median * 0.9,
-                    max: median * 1.1,
-                    runs: 7,
-                },
-            )
+            let values = [0.9, 1.0, 1.0, 1.0, 1.0, 1.0, 1.1].map(|part| part * median);
+            Row::new(case, params(cpus), metric, values.to_vec()).unwrap()
         };
         Report {
             bench: "switch",
@@ -203,6 +231,8 @@ pub(super) mod tests {
                 row("futex", 1, &cost, 100.0),
                 row("uth", 1, &cost, 4.0),
             ],
+            notes: Vec::new(),
+            failed: Vec::new(),
         }
     }
 
@@ -218,7 +248,9 @@ pub(super) mod tests {
         assert_eq!(
             parsed["rows"][0],
             json!({"case": "futex", "params": {"cpus": 1}, "metric": "round_trips", "unit": "1/s",
-                   "median": 1000.0, "min": 900.0, "max": 1100.0, "runs": 7})
+                   "median": 1000.0, "min": 900.0, "max": 1100.0, "q1": 1000.0, "q3": 1000.0,
+                   "runs": 7,
+                   "values": [900.0, 1000.0, 1000.0, 1000.0, 1000.0, 1000.0, 1100.0]})
         );
     }
 
@@ -257,6 +289,16 @@ pub(super) mod tests {
             None,
             "of another kind"
         );
+    }
+
+    #[test]
+    fn a_median_below_the_clocks_step_is_no_figure() {
+        let mut row = sample().rows.remove(4);
+        assert_eq!(row.figure(), "4.00");
+        row.step = Some(10.0);
+        assert_eq!(row.figure(), "< 10.0");
+        row.step = Some(0.4);
+        assert_eq!(row.figure(), "4.00");
     }
 
     #[test]

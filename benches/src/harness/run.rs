@@ -2,10 +2,11 @@
 
 use super::progress::Progress;
 use super::report::describe;
-use super::{Case, Choice, Machine, Report, Row, Summary, cpu};
+use super::schedule::{Schedule, Share, weight};
+use super::{Case, Machine, Notes, Options, Report, Row, cpu, judge};
 use anyhow::{Result, anyhow, ensure};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long and how often.
 #[derive(Clone, Copy, Debug)]
@@ -14,23 +15,17 @@ pub struct Plan {
     pub seconds: f64,
     /// Rounds that count.
     pub rounds: usize,
+    /// All cases together are to be done by then, with shorter turns where they have to be.
+    pub end: Option<Instant>,
 }
 
 impl Default for Plan {
     fn default() -> Self {
         Self {
             seconds: 1.0,
-            rounds: 7,
+            rounds: judge::ROUNDS,
+            end: None,
         }
-    }
-}
-
-impl Plan {
-    fn turn(&self) -> Result<Duration> {
-        ensure!(self.rounds > 0, "a bench needs at least one round");
-        let seconds = self.seconds / (self.rounds + 1) as f64;
-        Duration::try_from_secs_f64(seconds)
-            .map_err(|_| anyhow!("{} seconds is no duration", self.seconds))
     }
 }
 
@@ -43,8 +38,8 @@ struct Side {
 
 /// Runs those of the cases that are chosen in alternating rounds. A case that fails gives no row,
 /// and one line on standard error.
-pub fn run(bench: &'static str, cases: Vec<Case>, plan: Plan, choice: &Choice) -> Result<Report> {
-    run_groups(bench, vec![cases], plan, choice)
+pub fn run(bench: &'static str, cases: Vec<Case>, plan: Plan, options: &Options) -> Result<Report> {
+    run_groups(bench, vec![cases], plan, options)
 }
 
 /// As [`run`], a group after the other: only the cases of a group alternate.
@@ -52,18 +47,39 @@ pub fn run_groups(
     bench: &'static str,
     groups: Vec<Vec<Case>>,
     plan: Plan,
-    choice: &Choice,
+    options: &Options,
 ) -> Result<Report> {
-    let budget = plan.turn()?;
-    let groups = choice.of(groups)?;
-    let mut progress = Progress::new(
-        bench,
-        groups.iter().map(Vec::len).sum::<usize>() * (plan.rounds + 1),
-        "turns",
-    );
-    let mut rows = Vec::new();
+    let (choice, notes) = (&options.choice, &options.notes);
+    let mut groups = choice.of(groups)?;
+    if plan.end.is_some() {
+        // Nobody knows how long they take, and the others are not to pay for it.
+        groups.sort_by_key(|cases| cases.iter().any(|case| case.length == 0));
+    }
+    let count = groups.iter().map(Vec::len).sum::<usize>();
+    let mut schedule = Schedule::new(&plan, groups.iter().map(|it| weight(it)).sum())?;
+    let mut progress = Progress::new(bench, count * (plan.rounds + 1), "turns");
+    let (mut rows, mut failed) = (Vec::new(), Vec::new());
     for cases in groups {
-        rows.extend(run_group(cases, plan.rounds, budget, &mut progress));
+        let Some(share) = schedule.share(&cases) else {
+            let named = cases.iter().map(|case| notes.keep(missed(case)));
+            progress.skip(named.count() * (plan.rounds + 1));
+            continue;
+        };
+        let mut group = Group {
+            share,
+            notes,
+            sides: cases.into_iter().map(Side::new).collect(),
+        };
+        group.run(plan.rounds, &mut progress);
+        let is_failed = |side: &&Side| side.failed;
+        failed.extend(
+            group
+                .sides
+                .iter()
+                .filter(is_failed)
+                .map(|side| side.case.name),
+        );
+        rows.extend(group.sides.into_iter().flat_map(Side::rows));
     }
     progress.finish();
     // A case may have metrics that were not asked for.
@@ -72,73 +88,91 @@ pub fn run_groups(
         bench,
         machine: Machine::this(),
         rows,
+        notes: notes.take(),
+        failed,
     })
 }
 
-fn run_group(
-    cases: Vec<Case>,
-    rounds: usize,
-    budget: Duration,
-    progress: &mut Progress,
-) -> Vec<Row> {
-    let mut sides: Vec<Side> = cases
-        .into_iter()
-        .map(|case| Side {
-            values: vec![Vec::new(); case.metrics.len()],
-            case,
-            failed: false,
-        })
-        .collect();
-    for round in 0..=rounds {
-        let mut order: Vec<&mut Side> = sides.iter_mut().collect();
+fn missed(case: &Case) -> String {
+    format!("{}: the time was over", heading(case))
+}
+
+/// The rows of a case that are missing.
+fn heading(case: &Case) -> String {
+    let metrics: Vec<&str> = case.metrics.iter().map(|metric| metric.name).collect();
+    let params = describe(&case.params);
+    format!(
+        "{}: no row for {} ({params})",
+        case.name,
+        metrics.join(", ")
+    )
+}
+
+/// Cases that alternate.
+struct Group<'a> {
+    share: Share,
+    notes: &'a Notes,
+    sides: Vec<Side>,
+}
+
+impl Group<'_> {
+    fn run(&mut self, rounds: usize, progress: &mut Progress) {
+        for round in 0..=rounds {
+            if round > 0 && !self.share.has_time(round - 1) {
+                progress.skip(self.sides.len());
+                continue;
+            }
+            let start = Instant::now();
+            self.round(round, self.share.turn(), progress);
+            self.share.note(start.elapsed(), round + 1);
+        }
+    }
+
+    /// The round that warms up, 0, does not count.
+    fn round(&mut self, round: usize, budget: Duration, progress: &mut Progress) {
+        let mut order: Vec<&mut Side> = self.sides.iter_mut().collect();
         if round % 2 == 1 {
             order.reverse();
         }
         for side in order {
             if !side.failed {
                 progress.begin(side.case.name);
-                side.take_turn(budget, round > 0, progress);
+                side.take_turn(budget, round > 0, progress, self.notes);
             }
             progress.end();
         }
     }
-    sides.into_iter().flat_map(Side::rows).collect()
 }
 
 impl Side {
-    /// The round that warms up does not count.
-    fn take_turn(&mut self, budget: Duration, counts: bool, progress: &Progress) {
-        match on_own_thread(&mut self.case, budget) {
-            Ok(values) if values.len() == self.values.len() => {
-                if counts {
-                    self.values
-                        .iter_mut()
-                        .zip(values)
-                        .for_each(|(all, value)| all.push(value));
-                }
-            }
-            Ok(values) => self.give_up(
-                &anyhow!("{} values for {} metrics", values.len(), self.values.len()),
-                progress,
-            ),
-            Err(error) => self.give_up(&error, progress),
+    fn new(case: Case) -> Self {
+        Self {
+            values: vec![Vec::new(); case.metrics.len()],
+            case,
+            failed: false,
         }
     }
 
-    fn give_up(&mut self, error: &anyhow::Error, progress: &Progress) {
-        self.failed = true;
-        let Case {
-            name,
-            params,
-            metrics,
-            ..
-        } = &self.case;
-        let metrics: Vec<&str> = metrics.iter().map(|metric| metric.name).collect();
-        progress.say(&format!(
-            "{name}: no row for {} ({}): {error:#}",
-            metrics.join(", "),
-            describe(params)
-        ));
+    fn take_turn(&mut self, budget: Duration, counts: bool, progress: &Progress, notes: &Notes) {
+        let result = on_own_thread(&mut self.case, budget).and_then(|values| {
+            let (given, wanted) = (values.len(), self.values.len());
+            ensure!(given == wanted, "{given} values for {wanted} metrics");
+            Ok(values)
+        });
+        match result {
+            Ok(values) if counts => self
+                .values
+                .iter_mut()
+                .zip(values)
+                .for_each(|(all, value)| all.push(value)),
+            Ok(_) => {}
+            Err(error) => {
+                self.failed = true;
+                let line = format!("{}: {error:#}", heading(&self.case));
+                progress.say(&line);
+                notes.keep(line);
+            }
+        }
     }
 
     fn rows(self) -> Vec<Row> {
@@ -151,11 +185,10 @@ impl Side {
             metrics,
             ..
         } = self.case;
-        let summaries = self.values.iter().map(|values| Summary::of(values));
         metrics
             .iter()
-            .zip(summaries)
-            .filter_map(|(metric, all)| Some(Row::new(name, params.clone(), metric, all?)))
+            .zip(self.values)
+            .filter_map(|(metric, values)| Row::new(name, params.clone(), metric, values))
             .collect()
     }
 }
@@ -197,6 +230,7 @@ mod tests {
             params: Params::new(),
             metrics: METRICS,
             cpu,
+            length: 1,
             turn: Box::new(turn),
         }
     }
@@ -218,8 +252,9 @@ mod tests {
             Plan {
                 seconds: 0.0,
                 rounds: 2,
+                end: None,
             },
-            &Choice::default(),
+            &Options::default(),
         )
         .unwrap();
         assert_eq!(*log.lock().unwrap(), ["a", "b", "b", "a", "a", "b"]);
@@ -249,14 +284,23 @@ mod tests {
             Plan {
                 seconds: 0.0,
                 rounds: 3,
+                end: None,
             },
-            &Choice::default(),
+            &Options::default(),
         )
         .unwrap();
         assert_eq!(
             report.rows.iter().map(|row| row.case).collect::<Vec<_>>(),
             ["good"]
         );
+        assert_eq!(
+            report.notes,
+            [
+                "bad: no row for m (): not today",
+                "wrong: no row for m (): 0 values for 1 metrics"
+            ]
+        );
+        assert_eq!(report.failed, ["bad", "wrong"]);
     }
 
     #[test]
@@ -280,8 +324,9 @@ mod tests {
             Plan {
                 seconds: 0.0,
                 rounds: 1,
+                end: None,
             },
-            &Choice::default(),
+            &Options::default(),
         )
         .unwrap();
         assert_eq!(*log.lock().unwrap(), "abbacddc");
@@ -292,10 +337,38 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_is_kept_and_the_report_says_what_is_missing() {
+        let slow = |name: &'static str| {
+            case(name, move |_| {
+                thread::sleep(Duration::from_millis(20));
+                Ok(vec![1.0])
+            })
+        };
+        let plan = Plan {
+            end: Some(Instant::now() + Duration::from_millis(100)),
+            ..Plan::default()
+        };
+        let groups = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|name| vec![slow(name)]);
+        let start = Instant::now();
+        let report = run_groups("test", groups.into(), plan, &Options::default()).unwrap();
+        let all = Duration::from_millis(20) * 8 * 16;
+        assert!(start.elapsed() < all, "{:?}", start.elapsed());
+        let rows = report.rows.len();
+        assert!(rows > 0 && report.rows.iter().all(|row| row.runs < 15));
+        assert_eq!(report.notes.len(), 8 - rows);
+        let is_said = |line: &String| line.ends_with("no row for m (): the time was over");
+        assert!(report.notes.iter().all(is_said), "{:?}", report.notes);
+    }
+
+    #[test]
     fn impossible_plans_are_refused() {
         for (seconds, rounds) in [(-1.0, 7), (f64::NAN, 7), (1.0, 0)] {
-            let plan = Plan { seconds, rounds };
-            assert!(run("test", Vec::new(), plan, &Choice::default()).is_err());
+            let plan = Plan {
+                seconds,
+                rounds,
+                end: None,
+            };
+            assert!(run("test", Vec::new(), plan, &Options::default()).is_err());
         }
     }
 }

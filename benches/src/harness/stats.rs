@@ -1,4 +1,4 @@
-//! Median and spread of a few runs.
+//! Median, quartiles and spread of a few runs.
 
 /// The summary of the values of several rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -9,6 +9,10 @@ pub struct Summary {
     pub min: f64,
     /// The largest.
     pub max: f64,
+    /// A quarter of the values is below it.
+    pub q1: f64,
+    /// A quarter of the values is above it.
+    pub q3: f64,
     /// How many there were.
     pub runs: usize,
 }
@@ -21,19 +25,26 @@ impl Summary {
         }
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
-        let middle = sorted.len() / 2;
-        let median = if sorted.len() % 2 == 1 {
-            sorted[middle]
-        } else {
-            (sorted[middle - 1] + sorted[middle]) / 2.0
-        };
         Some(Self {
-            median,
+            median: quantile(&sorted, 0.5),
             min: sorted[0],
             max: sorted[sorted.len() - 1],
+            q1: quantile(&sorted, 0.25),
+            q3: quantile(&sorted, 0.75),
             runs: sorted.len(),
         })
     }
+}
+
+/// The value below which this fraction of some sorted values is. Between two of them it is on the
+/// line from one to the other (Hyndman and Fan's definition 7, which spreadsheets and R have too).
+fn quantile(sorted: &[f64], fraction: f64) -> f64 {
+    let place = fraction * (sorted.len() - 1) as f64;
+    let (below, above) = (
+        sorted[place.floor() as usize],
+        sorted[place.ceil() as usize],
+    );
+    below + (above - below) * place.fract()
 }
 
 #[cfg(test)]
@@ -48,6 +59,8 @@ mod tests {
                 median: 2.0,
                 min: 1.0,
                 max: 3.0,
+                q1: 1.5,
+                q3: 2.5,
                 runs: 3
             })
         );
@@ -57,6 +70,8 @@ mod tests {
                 median: 2.5,
                 min: 1.0,
                 max: 4.0,
+                q1: 1.75,
+                q3: 3.25,
                 runs: 4
             })
         );
@@ -66,6 +81,8 @@ mod tests {
                 median: 7.0,
                 min: 7.0,
                 max: 7.0,
+                q1: 7.0,
+                q3: 7.0,
                 runs: 1
             })
         );

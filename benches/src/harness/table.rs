@@ -1,11 +1,15 @@
 //! The table for people.
 
+use super::judge::{Finding, Relation, listed};
 use super::{Params, Report, Row};
 use comfy_table::{CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
 use serde_json::Value;
 
 /// Computes a column that is in no row; the report is there to look at other rows.
 pub type Column = fn(&Report, &Row) -> Option<String>;
+
+/// The demands on a row, and whether it meets them.
+pub type Demand = fn(&Report, &Row) -> Vec<Finding>;
 
 /// One table of a report: the rows of one metric.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +22,8 @@ pub struct Section {
     pub heading: &'static str,
     /// Further columns.
     pub columns: &'static [(&'static str, Column)],
+    /// What is asked of our rows, if there is something: the column `bar`.
+    pub bar: Option<Demand>,
     /// The cases that all others are compared with.
     pub references: &'static [&'static str],
 }
@@ -70,49 +76,49 @@ fn keys<'a>(rows: &[&'a Row]) -> Option<Vec<&'a str>> {
     Some(keys)
 }
 
+/// A section's cells, for every form of table.
+pub(crate) struct Grid {
+    pub(crate) header: Vec<String>,
+    /// Rows with the same parameters stand together.
+    pub(crate) lines: Vec<Vec<String>>,
+}
+
+impl Grid {
+    /// `None` if the report has nothing for the section.
+    pub(crate) fn new(report: &Report, section: &Section) -> Option<Self> {
+        let rows: Vec<&Row> = report
+            .rows
+            .iter()
+            .filter(|row| row.metric == section.metric)
+            .collect();
+        let keys = keys(&rows)?;
+        let mut groups: Vec<Params> = Vec::new();
+        rows.iter().map(|row| row.group()).for_each(|group| {
+            if !groups.contains(&group) {
+                groups.push(group);
+            }
+        });
+        let of = |group: Params| rows.iter().filter(move |row| row.group() == group);
+        Some(Self {
+            header: header(section, &keys),
+            lines: groups
+                .into_iter()
+                .flat_map(of)
+                .map(|row| cells(report, section, row, &keys))
+                .collect(),
+        })
+    }
+}
+
 /// Renders one section; `None` if the report has nothing for it.
 pub fn table(report: &Report, section: &Section) -> Option<String> {
-    let rows: Vec<&Row> = report
-        .rows
-        .iter()
-        .filter(|row| row.metric == section.metric)
-        .collect();
-    let keys = keys(&rows)?;
-    let mut groups: Vec<Params> = Vec::new();
-    rows.iter().map(|row| row.group()).for_each(|group| {
-        if !groups.contains(&group) {
-            groups.push(group);
-        }
-    });
-
+    let Grid { header, lines } = Grid::new(report, section)?;
     let mut table = Table::new();
     table.load_preset(UTF8_FULL_CONDENSED);
-    let mut header = vec!["case".to_owned()];
-    header.extend(keys.iter().map(|&key| key.to_owned()));
-    header.extend([
-        section.heading.to_owned(),
-        "min".into(),
-        "max".into(),
-        "spread".into(),
-    ]);
-    header.extend(
-        section
-            .columns
-            .iter()
-            .map(|(heading, _)| (*heading).to_owned()),
-    );
-    header.extend(
-        section
-            .references
-            .iter()
-            .map(|reference| format!("x {reference}")),
-    );
     table.set_header(header);
-    for group in groups {
-        for row in rows.iter().filter(|row| row.group() == group) {
-            table.add_row(cells(report, section, row, &keys));
-        }
-    }
+    lines.into_iter().for_each(|line| {
+        table.add_row(line);
+    });
     table
         .column_iter_mut()
         .skip(1)
@@ -120,10 +126,27 @@ pub fn table(report: &Report, section: &Section) -> Option<String> {
     Some(format!("{}\n{table}\n", section.title))
 }
 
+fn header(section: &Section, keys: &[&str]) -> Vec<String> {
+    let fixed = ["min", "max", "spread"].map(str::to_owned);
+    let columns = section.columns.iter().map(|(heading, _)| *heading);
+    let references = section.references.iter();
+    ["case"]
+        .into_iter()
+        .chain(keys.iter().copied())
+        .chain([section.heading])
+        .map(str::to_owned)
+        .chain(fixed)
+        .chain(columns.map(str::to_owned))
+        .chain(section.bar.map(|_| "bar".to_owned()))
+        .chain(references.map(|reference| format!("x {reference}")))
+        .collect()
+}
+
 fn cells(report: &Report, section: &Section, row: &Row, keys: &[&str]) -> Vec<String> {
     let mut cells = vec![row.case.to_owned()];
     cells.extend(keys.iter().map(|key| param(&row.params, key)));
-    cells.extend([row.median, row.min, row.max].map(number));
+    cells.push(row.figure());
+    cells.extend([row.min, row.max].map(number));
     cells.push(format!("{:.1}%", row.spread() * 100.0));
     cells.extend(
         section
@@ -131,13 +154,19 @@ fn cells(report: &Report, section: &Section, row: &Row, keys: &[&str]) -> Vec<St
             .iter()
             .map(|(_, column)| column(report, row).unwrap_or_default()),
     );
-    cells.extend(
-        section
-            .references
-            .iter()
-            .map(|reference| report.ratio(row, reference).map(number).unwrap_or_default()),
-    );
+    cells.extend(section.bar.map(|bar| listed(&bar(report, row))));
+    let ratio = |reference: &&str| ratio(report, row, reference).unwrap_or_default();
+    cells.extend(section.references.iter().map(ratio));
     cells
+}
+
+/// How many times as fast as the reference, and a sign if that is no difference.
+fn ratio(report: &Report, row: &Row, reference: &str) -> Option<String> {
+    let ratio = number(report.ratio(row, reference)?);
+    Some(match report.relation(row, reference) {
+        Some(Relation::Equal) => format!("= {ratio}"),
+        _ => ratio,
+    })
 }
 
 #[cfg(test)]
@@ -170,6 +199,7 @@ mod tests {
             metric: "round_trips",
             heading: "trips/s",
             columns: &[("ns", |_, row| Some(number(1e9 / row.median)))],
+            bar: None,
             references: &["futex"],
         };
         let text = table(&sample(), &section).unwrap();

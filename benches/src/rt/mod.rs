@@ -22,6 +22,7 @@ mod stackful;
 mod threads;
 mod tokio;
 
+use crate::About;
 use crate::harness::{
     self, Case, Column, Go, Metric, Options, Params, Plan, Program, Report, Section, higher, lower,
 };
@@ -157,6 +158,11 @@ const BATCH: u64 = 4;
 /// The 99th percentile of a few requests says nothing, so these turns take this many times as long
 /// as others.
 const URGENT_TURNS: u32 = 8;
+/// The same of echo.
+const ECHO_TURNS: u32 = 2;
+/// And no shorter than this: the kernel tells the CPU time of another process with an error of a
+/// tick, 4 ms or 10.
+pub(crate) const LEAST_ECHO: Duration = Duration::from_millis(60);
 
 /// The kind of ours with the runtime's default of 256 KiB of stack, where new stacks count. All
 /// others have 64.
@@ -176,12 +182,12 @@ const fn section(
         metric,
         heading,
         columns: NONE,
+        bar: None,
         references,
     }
 }
 
-/// How [`run`]'s report is shown.
-pub const SECTIONS: &[Section] = &[
+const SECTIONS: &[Section] = &[
     section(
         "Yield: 16 workers a server; of a server's time",
         "yield",
@@ -248,10 +254,10 @@ pub const SECTIONS: &[Section] = &[
 ];
 
 /// The cases that are ours.
-pub const OURS: &[&str] = &["umcg"];
+const OURS: &[&str] = &["umcg"];
 
 /// The metrics of this bench.
-pub(crate) fn metrics() -> impl Iterator<Item = &'static Metric> {
+fn metrics() -> impl Iterator<Item = &'static Metric> {
     BENCHES.iter().flat_map(|bench| bench.metrics)
 }
 
@@ -310,12 +316,50 @@ impl Side {
     }
 }
 
+/// All but those that take minutes: a million sleepers; trees of workers on one server, and those
+/// of all sides; and echo on more servers than one, whose load then has no CPU of its own.
+const USUAL: &[&str] = &[
+    "yield",
+    "hand_over",
+    "ring",
+    "spawn_join",
+    "skynet servers=2 light",
+    "skynet servers=2 tokio",
+    "skynet servers=2 go",
+    "skynet_memory servers=2 light",
+    "skynet_memory servers=2 tokio",
+    "skynet_memory servers=2 go",
+    "fib servers=2",
+    "echo_cpu servers=1",
+    "echo_rate servers=1",
+    "echo_p99 servers=1",
+    "urgent_p99",
+];
+
+/// For the catalogue.
+pub(crate) fn about() -> About {
+    About {
+        name: "rt",
+        title: "The runtime beside tokio, may, Go, kernel threads and a C server",
+        ours: OURS,
+        metrics: metrics().collect(),
+        params: &["servers", "connections", "kind"],
+        sections: SECTIONS,
+        graphs: &[],
+        usual: USUAL,
+        share: 26,
+        arguments: &["bench", "rt-child"],
+        run,
+    }
+}
+
 /// Runs the bench, with children that run [`child`].
-pub fn run(plan: Plan, options: &Options) -> Result<Report> {
+fn run(plan: Plan, options: &Options) -> Result<Report> {
     let cpus = harness::cpu::allowed()?;
     ensure!(!cpus.is_empty(), "no CPU to run on");
     if cpus.len() < 2 {
-        eprintln!("rt: only one CPU to run on: no rows for 2 servers");
+        let line = "rt: only one CPU to run on: no rows for 2 servers";
+        options.notes.say(line);
     }
     let size = if options.small {
         Size::Small
@@ -333,7 +377,7 @@ pub fn run(plan: Plan, options: &Options) -> Result<Report> {
         .iter()
         .flat_map(|bench| plans.groups(bench, &sides))
         .collect();
-    harness::run_groups("rt", groups, plan, &options.choice)
+    harness::run_groups("rt", groups, plan, options)
 }
 
 /// Makes cases.
@@ -351,7 +395,7 @@ impl Plans<'_> {
             return None;
         }
         Go::build(include_str!("peers/main.go"))
-            .map_err(|error| eprintln!("go: no rows: {error:#}"))
+            .map_err(|error| self.options.notes.say(format!("go: no rows: {error:#}")))
             .ok()
     }
 
@@ -379,9 +423,9 @@ impl Plans<'_> {
             .iter()
             .any(|bench| !threads.can(bench) && self.is_asked(bench, &threads))
         {
-            eprintln!(
+            self.options.notes.say(
                 "threads: no rows for skynet, sleepers and fib: that would be too many kernel \
-                 threads"
+                 threads",
             );
         }
         sides.push(threads);
@@ -391,7 +435,8 @@ impl Plans<'_> {
             .iter()
             .any(|bench| epoll.can(bench) && self.is_asked(bench, &epoll))
         {
-            eprintln!("epoll-c: no rows: there was no C compiler when this was built");
+            let line = "epoll-c: no rows: there was no C compiler when this was built";
+            self.options.notes.say(line);
         }
         sides
     }
@@ -454,6 +499,16 @@ impl Plans<'_> {
             params,
             metrics: bench.metrics,
             cpu: self.cpus[0],
+            length: match bench.kind {
+                // They take as long as they take.
+                Kind::Work {
+                    work: Work::Skynet | Work::Sleepers | Work::Fib,
+                    ..
+                } => 0,
+                Kind::Urgent => URGENT_TURNS,
+                Kind::Echo => ECHO_TURNS,
+                Kind::Work { .. } => 1,
+            },
             turn,
         }
     }
@@ -480,7 +535,9 @@ impl Plans<'_> {
     /// The generator gets the CPUs that the server has not, if there are any.
     fn echo(&self, bench: &'static Bench, side: &Side, servers: usize, connections: usize) -> Case {
         let (own, cpus, program) = (side.clone(), self.cpus.clone(), self.options.own.clone());
+        let least = self.size.pick(LEAST_ECHO, Duration::ZERO);
         let turn = Box::new(move |budget: Duration| {
+            let budget = (budget * ECHO_TURNS).max(least);
             let request = own.request(servers, Work::Serve, 0, budget);
             let others = if cpus.len() > servers {
                 &cpus[servers..]

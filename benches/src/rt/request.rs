@@ -76,7 +76,7 @@ pub(super) enum Task {
     Load(Load),
 }
 
-/// The body of a child process: `task` is the argument that [`super::run`] gave it.
+/// The body of a child process: `task` is the argument that the bench gave it.
 pub fn child(task: &str) -> Result<()> {
     match serde_json::from_str(task).context("this command is for `umcg bench rt` itself")? {
         Task::Load(load) => answer(&load::run(&load)?),

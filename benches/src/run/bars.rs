@@ -1,11 +1,10 @@
-//! What is asked of `umcg run`: a column that says which figure a row is to reach, and whether it
-//! has.
+//! What is asked of `umcg run`: the figure that a row is to reach, and whether it has.
 //!
 //! A bar is met by the ratio or by the time, whichever is easier: ratios were set on a machine
 //! whose kernel switches in about 2.5 us, and another one's may do so in half of that.
 
 use super::{NATIVE, UMCG_RUN};
-use crate::harness::{Report, Row, number};
+use crate::harness::{Finding, Outcome, Report, Row, number};
 
 struct Bar {
     program: &'static str,
@@ -62,6 +61,34 @@ const BARS: &[Bar] = &[
     bar("hackbench-pipes", None, EVEN),
 ];
 
+/// The rows that are measured where none is asked for: those that something is asked of, on one
+/// server where nothing else is said.
+pub(super) const USUAL: &[&str] = &[
+    "futex servers=1",
+    "condvar servers=1",
+    "sem_t servers=1",
+    "barrier",
+    "sysbench-threads",
+    "libgomp servers=1",
+    "libgomp-nested servers=1",
+    "create-join servers=1",
+    "python-queue servers=1",
+    "single servers=1",
+    "mutex servers=1",
+    "mutex-yield servers=1",
+    "pipeline servers=1",
+    "mapped-file servers=1",
+    "echo servers=1",
+    "memcached servers=1",
+    "redis servers=1",
+    "nginx servers=1",
+    "xz servers=1",
+    "pigz servers=1",
+    "rocksdb servers=1",
+    "hackbench-sockets servers=1",
+    "hackbench-pipes servers=1",
+];
+
 impl Bar {
     fn is_for(&self, row: &Row) -> bool {
         let is = |key: &str| row.params.get(key);
@@ -71,38 +98,43 @@ impl Bar {
     }
 
     /// None without a native side, where the ratio is all there is.
-    fn verdict(&self, row: &Row, ratio: Option<f64>) -> Option<String> {
-        let micros = 1e6 / row.median;
-        let (text, is_met) = match self.limit {
-            Limit::Ratio(least) => (format!("x {}", number(least)), ratio? >= least),
-            Limit::RatioOrTime(least, most) => (
-                format!("x {} or {} us", number(least), number(most)),
-                micros <= most || ratio.is_some_and(|ratio| ratio >= least),
-            ),
-            // Native takes `ratio` times as long.
-            Limit::More(most) => (
-                format!("{} us more", number(most)),
-                micros - ratio? * micros <= most,
-            ),
-        };
-        let word = if is_met { "met" } else { "missed" };
-        Some(format!("{text}: {word}"))
+    fn finding(&self, row: &Row, native: Option<&Row>) -> Option<Finding> {
+        let (micros, rounds) = (1e6 / row.median, row.runs);
+        Some(match self.limit {
+            Limit::Ratio(least) => Finding {
+                demand: format!("x {}", number(least)),
+                outcome: Outcome::beside(row, native?, least),
+            },
+            Limit::RatioOrTime(least, most) => {
+                let is_met = |native: &Row| row.median >= least * native.median;
+                Finding {
+                    demand: format!("x {} or {} us", number(least), number(most)),
+                    outcome: Outcome::of(micros <= most || native.is_some_and(is_met), rounds),
+                }
+            }
+            Limit::More(most) => Finding {
+                demand: format!("{} us more", number(most)),
+                outcome: Outcome::of(micros - 1e6 / native?.median <= most, rounds),
+            },
+        })
     }
 }
 
 /// For the rows that something is asked of.
-pub(super) fn verdict(report: &Report, row: &Row) -> Option<String> {
-    if row.case != UMCG_RUN {
-        return None;
-    }
-    let bar = BARS.iter().find(|bar| bar.is_for(row))?;
-    bar.verdict(row, report.ratio(row, NATIVE))
+pub(super) fn findings(report: &Report, row: &Row) -> Vec<Finding> {
+    let bar = BARS.iter().find(|bar| bar.is_for(row));
+    let bar = bar.filter(|_| row.case == UMCG_RUN);
+    let native = report.beside(row, NATIVE, row.metric);
+    bar.and_then(|bar| bar.finding(row, native))
+        .into_iter()
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::{Better, Machine, Params};
+    use crate::harness::judge::listed;
+    use crate::harness::{Machine, Params, higher};
     use crate::run::tests::programs;
 
     fn row(case: &'static str, program: &str, servers: u64, median: f64) -> Row {
@@ -112,18 +144,7 @@ mod tests {
         ]
         .into_iter()
         .collect();
-        Row {
-            case,
-            params,
-            metric: "ops",
-            unit: "1/s",
-            median,
-            min: median,
-            max: median,
-            runs: 1,
-            better: Better::Higher,
-            tukey: None,
-        }
+        Row::new(case, params, &higher("ops", "1/s"), vec![median; 15]).unwrap()
     }
 
     /// With a native side of 1,000 operations a second, or without.
@@ -137,12 +158,13 @@ mod tests {
             bench: "run",
             machine,
             rows,
+            notes: Vec::new(),
+            failed: Vec::new(),
         };
-        assert_eq!(
-            report.rows.get(1).and_then(|row| verdict(&report, row)),
-            None
-        );
-        verdict(&report, &report.rows[0])
+        let of = |row| findings(&report, row);
+        assert_eq!(report.rows.get(1).map_or(Vec::new(), of), Vec::new());
+        let all = of(&report.rows[0]);
+        (!all.is_empty()).then(|| listed(&all))
     }
 
     #[test]
@@ -171,6 +193,8 @@ mod tests {
     fn every_bar_is_for_a_program_of_the_bench() {
         for bar in BARS {
             assert!(programs().contains(&bar.program), "{}", bar.program);
+            let is_its = |row: &&&str| row.split(' ').next() == Some(bar.program);
+            assert!(USUAL.iter().find(is_its).is_some(), "{}", bar.program);
         }
     }
 }

@@ -20,9 +20,10 @@ mod measure;
 mod own;
 mod process;
 
+use crate::About;
 use crate::harness::{
-    self, Case, Column, Metric, Options, Params, Plan, Program, Report, Row, Section, higher,
-    lower, number,
+    self, Case, Column, Demand, Metric, Options, Params, Plan, Program, Report, Row, Section,
+    higher, lower, number,
 };
 use anyhow::{Context, Result, ensure};
 pub(crate) use client::{await_server, free_port};
@@ -40,10 +41,10 @@ const NATIVE: &str = "native";
 const UMCG_RUN: &str = "umcg-run";
 
 /// The cases that are ours.
-pub const OURS: &[&str] = &[UMCG_RUN];
+const OURS: &[&str] = &[UMCG_RUN];
 
 /// Of every row.
-pub(crate) const METRICS: &[Metric] = &[
+const METRICS: &[Metric] = &[
     higher("ops", "1/s"),
     lower("cpu", "us"),
     lower("switches", "1/op"),
@@ -52,50 +53,75 @@ pub(crate) const METRICS: &[Metric] = &[
 /// More servers than this are not measured.
 const MOST_SERVERS: usize = 2;
 
-const OPS_COLUMNS: &[(&str, Column)] = &[
-    ("us an op", |_, row: &Row| Some(number(1e6 / row.median))),
-    ("bar", bars::verdict),
-];
+const OPS_COLUMNS: &[(&str, Column)] =
+    &[("us an op", |_, row: &Row| Some(number(1e6 / row.median)))];
 
 const fn section(
     title: &'static str,
     metric: &'static str,
     heading: &'static str,
     columns: &'static [(&'static str, Column)],
+    bar: Option<Demand>,
 ) -> Section {
     Section {
         title,
         metric,
         heading,
         columns,
+        bar,
         references: &[NATIVE],
     }
 }
 
-/// How [`run`]'s report is shown.
-pub const SECTIONS: &[Section] = &[
-    section("Operations a second", "ops", "ops/s", OPS_COLUMNS),
+const SECTIONS: &[Section] = &[
+    section(
+        "Operations a second",
+        "ops",
+        "ops/s",
+        OPS_COLUMNS,
+        Some(bars::findings),
+    ),
     section(
         "CPU time of all the program's processes, an operation",
         "cpu",
         "us",
         &[],
+        None,
     ),
     section(
         "Context switches of the kernel, an operation",
         "switches",
         "switches",
         &[],
+        None,
     ),
 ];
 
+/// For the catalogue.
+pub(crate) fn about() -> About {
+    About {
+        name: "run",
+        title: "Unmodified programs, native and under umcg run",
+        ours: OURS,
+        metrics: METRICS.iter().collect(),
+        params: &["servers", "program", "connections"],
+        sections: SECTIONS,
+        graphs: &[],
+        usual: bars::USUAL,
+        share: 18,
+        arguments: &["run"],
+        run,
+    }
+}
+
 /// Runs the bench. The options' own program is the one that starts others under `umcg run`: it is
 /// given `--servers N -- PROGRAM ARGUMENTS` after its own arguments.
-pub fn run(plan: Plan, options: &Options) -> Result<Report> {
+fn run(plan: Plan, options: &Options) -> Result<Report> {
     let cpus = harness::cpu::allowed()?;
     ensure!(!cpus.is_empty(), "no CPU to run on");
     if cpus.len() < MOST_SERVERS {
-        eprintln!("run: only one CPU to run on: no rows for 2 servers");
+        let line = "run: only one CPU to run on: no rows for 2 servers";
+        options.notes.say(line);
     }
     process::raise_limit();
     let scratch = Scratch::new()?;
@@ -110,7 +136,7 @@ pub fn run(plan: Plan, options: &Options) -> Result<Report> {
     for entry in entries() {
         groups.extend(plans.groups(entry));
     }
-    harness::run_groups("run", groups, plan, &options.choice)
+    harness::run_groups("run", groups, plan, options)
 }
 
 fn entries() -> impl Iterator<Item = &'static Entry> {
@@ -142,7 +168,8 @@ impl Plans<'_> {
                 .map(|size| self.group(entry, &found, size))
                 .collect(),
             Err(error) => {
-                eprintln!("{}: no rows: {error:#}", entry.program);
+                let line = format!("{}: no rows: {error:#}", entry.program);
+                self.options.notes.say(line);
                 Vec::new()
             }
         }
@@ -231,6 +258,7 @@ impl Plans<'_> {
             params,
             metrics: METRICS,
             cpu: self.cpus[0],
+            length: 1,
             turn: Box::new(turn),
         }
     }
@@ -259,7 +287,7 @@ fn check_that_it_was_run(figures: &Figures) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::Choice;
+    use crate::harness::{Choice, Notes};
 
     pub(super) fn programs() -> Vec<&'static str> {
         entries().map(|entry| entry.program).collect()
@@ -275,12 +303,17 @@ mod tests {
         let only = only.iter().map(|text| text.parse().unwrap()).collect();
         let options = Options {
             own,
-            choice: Choice { only, cases: None },
+            choice: Choice {
+                only,
+                ..Choice::default()
+            },
             small: true,
+            notes: Notes::default(),
         };
         let plan = Plan {
             seconds: 0.02,
             rounds: 1,
+            end: None,
         };
         run(plan, &options).unwrap()
     }
@@ -379,9 +412,10 @@ mod tests {
             own: own.clone(),
             choice: Choice {
                 only: vec![only.parse().unwrap()],
-                cases: None,
+                ..Choice::default()
             },
             small: true,
+            notes: Notes::default(),
         };
         let error = run(Plan::default(), &options("fast")).unwrap_err();
         let said = error.to_string();

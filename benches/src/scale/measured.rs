@@ -40,6 +40,7 @@ pub(super) fn cases(workload: Workload) -> Result<Vec<Case>> {
             _ => OF_MEASURED,
         },
         cpu: all[0],
+        length: 0,
         turn: {
             let cpus = all[..servers].to_vec();
             let all = all.clone();

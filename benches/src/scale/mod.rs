@@ -13,8 +13,9 @@ mod picture;
 mod places;
 mod word;
 
+use crate::About;
 use crate::harness::{
-    self, Case, Choice, Column, Metric, Params, Plan, Report, Row, Section, higher, lower, number,
+    self, Case, Column, Metric, Options, Params, Plan, Report, Row, Section, higher, lower, number,
 };
 use anyhow::{Result, bail};
 pub use picture::plot;
@@ -78,27 +79,24 @@ pub const SECTIONS: &[Section] = &[
         title: "Work on all servers: the work of each, of the time that it takes",
         metric: EFFICIENCY.name,
         heading: "of 1",
-        columns: &[
-            ("ms", |report, row| of(report, row, TIME.name)),
-            ("bar", |_, row| bars::verdict_of_efficiency(row)),
-        ],
+        columns: &[("ms", |report, row| of(report, row, TIME.name))],
+        bar: Some(bars::efficiency),
         references: &[],
     },
     Section {
         title: "Wake-ups of servers, for each time that the work rises by one server's",
         metric: "wakes",
         heading: "for 1",
-        columns: &[
-            ("bar", |_, row| bars::verdict_of_wakes(row)),
-            ("thefts/ms", |report, row| of(report, row, "thefts")),
-        ],
+        columns: &[("thefts/ms", |report, row| of(report, row, "thefts"))],
+        bar: Some(bars::wakes),
         references: &[],
     },
     Section {
         title: "From a message to its answer, 99th percentile",
         metric: P99.name,
         heading: "us",
-        columns: &[("bar", bars::verdict_of_p99)],
+        columns: &[],
+        bar: Some(bars::p99),
         references: &[],
     },
     Section {
@@ -106,6 +104,7 @@ pub const SECTIONS: &[Section] = &[
         metric: "share_work",
         heading: "% work",
         columns: SHARE_COLUMNS,
+        bar: None,
         references: &[],
     },
 ];
@@ -127,8 +126,24 @@ fn of(report: &Report, row: &Row, metric: &str) -> Option<String> {
     Some(number(report.beside(row, row.case, metric)?.median))
 }
 
+pub(crate) fn about() -> About {
+    About {
+        name: "scale",
+        title: "The default scheduler on many servers",
+        ours: OURS,
+        metrics: METRICS.iter().collect(),
+        params: &["workload", "servers", "sockets"],
+        sections: SECTIONS,
+        graphs: &[],
+        usual: &["sockets=1"],
+        share: 3,
+        arguments: &[],
+        run: |plan, options| run(plan, options, false).map(|(report, _)| report),
+    }
+}
+
 /// Runs the bench. Returns the report, and a text on where the servers wait.
-pub fn run(plan: Plan, choice: &Choice, measures_costs: bool) -> Result<(Report, String)> {
+pub fn run(plan: Plan, options: &Options, measures_costs: bool) -> Result<(Report, String)> {
     let costs = if measures_costs {
         let costs = costs::measure()?;
         eprintln!("scale: {costs:?}");
@@ -146,7 +161,7 @@ pub fn run(plan: Plan, choice: &Choice, measures_costs: bool) -> Result<(Report,
         }
         groups.push(cases);
     }
-    let report = harness::run_groups("scale", groups, plan, choice)?;
+    let report = harness::run_groups("scale", groups, plan, options)?;
     Ok((report, places.text()))
 }
 
@@ -181,6 +196,7 @@ fn simulated(
             _ => WITHOUT_P99,
         },
         cpu: harness::cpu::allowed().map_or(0, |cpus| cpus[0]),
+        length: 0,
         turn: Box::new(move |_| {
             if let Some(values) = &values {
                 return Ok(values.clone());

@@ -1,9 +1,9 @@
 //! The picture: for each workload, the efficiency over the number of servers.
 
 use super::{EFFICIENCY, MEASURED, P99, SERVERS};
-use crate::harness::picture::{Area, COLOURS, GREY, WIDTH, label};
+use crate::harness::picture::{Area, COLOURS, GREY, WIDTH, draw, label};
 use crate::harness::{Report, Row};
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Result, ensure};
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 use serde_json::Value;
@@ -20,7 +20,7 @@ struct Panel<'a> {
     rows: Vec<&'a Row>,
 }
 
-/// Draws a report into an SVG file.
+/// Draws a report into a file.
 pub fn plot(report: &Report, file: &Path) -> Result<()> {
     let panel = |(workload, metric): (Workload, &'static str)| {
         let fits = |row: &&Row| {
@@ -41,11 +41,11 @@ pub fn plot(report: &Report, file: &Path) -> Result<()> {
         .collect();
     ensure!(!panels.is_empty(), "there is nothing to plot");
     let lines = panels.len().div_ceil(2) as u32;
-    let root = SVGBackend::new(file, (WIDTH, lines * HEIGHT + FOOT)).into_drawing_area();
-    draw(&root, &panels).map_err(|error| anyhow!("cannot write {}: {error}", file.display()))
+    let size = (WIDTH, lines * HEIGHT + FOOT);
+    draw(file, size, |root| paint(root, &panels))
 }
 
-fn draw(root: &Area<'_>, panels: &[Panel<'_>]) -> Result<()> {
+fn paint(root: &Area<'_>, panels: &[Panel<'_>]) -> Result<()> {
     root.fill(&WHITE)?;
     let lines = panels.len().div_ceil(2);
     let (above, below) = root.split_vertically(lines as u32 * HEIGHT);

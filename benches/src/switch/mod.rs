@@ -28,23 +28,23 @@ mod sem;
 mod swapcontext;
 
 use crate::harness::{
-    self, Case, Choice, Metric, Params, Plan, Report, Sample, Section, higher, number,
+    self, Case, Metric, Options, Params, Plan, Report, Sample, Section, higher, number,
 };
-use crate::uth;
+use crate::{About, uth};
 use anyhow::Result;
 use std::time::Duration;
 
 /// The cases that are ours.
-pub const OURS: &[&str] = &["umcg-thread", "umcg-light", "uth"];
+const OURS: &[&str] = &["umcg-thread", "umcg-light", "uth"];
 
 pub(crate) const METRICS: &[Metric] = &[higher("round_trips", "1/s")];
 
-/// How [`run`]'s report is shown.
-pub const SECTIONS: &[Section] = &[Section {
+const SECTIONS: &[Section] = &[Section {
     title: "Main thread to worker and back",
     metric: "round_trips",
     heading: "round trips/s",
     columns: &[("ns a switch", |_, row| Some(number(1e9 / row.median / 2.0)))],
+    bar: None,
     references: &["futex"],
 }];
 
@@ -66,13 +66,31 @@ const SIDES: &[(&str, RoundTrips)] = &[
     ("uth", |_, budget| uth::ours::round_trips(budget)),
 ];
 
+/// For the catalogue.
+pub(crate) fn about() -> About {
+    About {
+        name: "switch",
+        title: "Round trips between a main thread and a worker",
+        ours: OURS,
+        metrics: METRICS.iter().collect(),
+        params: &["cpus"],
+        sections: SECTIONS,
+        graphs: &[],
+        usual: &[],
+        share: 2,
+        arguments: &[],
+        run,
+    }
+}
+
 /// Runs the bench.
-pub fn run(plan: Plan, choice: &Choice) -> Result<Report> {
+fn run(plan: Plan, options: &Options) -> Result<Report> {
     let cpus = harness::cpu::allowed()?;
     let mut cases = Vec::new();
     for count in [1, 2] {
         let Some(&worker_cpu) = cpus.get(count - 1) else {
-            eprintln!("switch: only one CPU to run on: no rows for cpus 2");
+            let line = "switch: only one CPU to run on: no rows for cpus 2";
+            options.notes.say(line);
             continue;
         };
         for &(name, round_trips) in SIDES {
@@ -83,12 +101,16 @@ pub fn run(plan: Plan, choice: &Choice) -> Result<Report> {
                 params,
                 metrics: METRICS,
                 cpu: cpus[0],
+                length: 1,
                 turn,
             });
         }
     }
-    if choice.takes_case("swapcontext") && !SIDES.iter().any(|(name, _)| *name == "swapcontext") {
-        eprintln!("swapcontext: no row: not for this target");
+    let is_asked = options.choice.takes_case("swapcontext");
+    if is_asked && !SIDES.iter().any(|(name, _)| *name == "swapcontext") {
+        options
+            .notes
+            .say("swapcontext: no row: not for this target");
     }
-    harness::run("switch", cases, plan, choice)
+    harness::run("switch", cases, plan, options)
 }

@@ -19,8 +19,24 @@ use umcg::sync::acquire_any;
 
 pub(super) const BENCH: Bench = Bench {
     name: "altsems",
+    title: "One of many semaphores",
+    params: &[
+        "cpus",
+        "processes",
+        "semaphores",
+        "css",
+        "nss",
+        "k",
+        "kind",
+        "order",
+    ],
     sections: SECTIONS,
     graphs: GRAPHS,
+    usual: &[
+        "gamma processes=10 semaphores=10",
+        "ready",
+        "blocking cpus=2",
+    ],
     experiments: EXPERIMENTS,
     work,
 };

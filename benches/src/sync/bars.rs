@@ -1,6 +1,6 @@
-//! Our targets: a column that gives the figure that a row is to reach, and whether it has.
+//! Our targets: the figure that a row is to reach, and whether it has.
 
-use crate::harness::{Better, Report, Row, number};
+use crate::harness::{Better, Finding, Outcome, Report, Row, number};
 
 /// One demand on rows of ours.
 pub(super) struct Bar {
@@ -31,68 +31,61 @@ impl Bar {
     }
 
     /// None if there is no peer to compare with.
-    fn verdict(&self, report: &Report, row: &Row) -> Option<String> {
-        let better = |one: f64, other: f64| {
-            if row.better == Better::Lower {
-                one < other
-            } else {
-                one > other
+    fn finding(&self, report: &Report, row: &Row) -> Option<Finding> {
+        let fixed = |word: &str, limit: f64, is_met: bool| Finding {
+            demand: format!("{word} {}", number(limit)),
+            outcome: Outcome::of(is_met, row.runs),
+        };
+        let at_most = |limit: f64| fixed("at most", limit, row.median <= limit);
+        match self.limit {
+            Limit::AtMost(limit) => Some(at_most(limit)),
+            Limit::AtLeast(limit) => Some(fixed("at least", limit, row.median >= limit)),
+            Limit::Times(times, cases) => Some(beside(row, best(report, row, cases)?, times)),
+            Limit::AtMostOrTimes(limit, times, cases) => {
+                let peer = best(report, row, cases).filter(|peer| times * peer.median > limit);
+                Some(peer.map_or_else(|| at_most(limit), |peer| beside(row, peer, times)))
             }
-        };
-        let best = |times: f64, cases: &[&str]| {
-            let rows = cases
-                .iter()
-                .filter_map(|case| report.beside(row, case, row.metric));
-            let best = rows.reduce(|best, row| {
-                if better(row.median, best.median) {
-                    row
-                } else {
-                    best
-                }
-            })?;
-            Some((
-                times * best.median,
-                format!(" ({} x {})", number(times), best.case),
-            ))
-        };
-        let (limit, whose) = match self.limit {
-            Limit::AtMost(limit) | Limit::AtLeast(limit) => (limit, String::new()),
-            Limit::Times(times, cases) => best(times, cases)?,
-            Limit::AtMostOrTimes(limit, times, cases) => best(times, cases)
-                .filter(|(theirs, _)| *theirs > limit)
-                .unwrap_or((limit, String::new())),
-        };
-        let is_least = match self.limit {
-            Limit::AtLeast(_) => true,
-            Limit::Times(..) => row.better == Better::Higher,
-            Limit::AtMost(_) | Limit::AtMostOrTimes(..) => false,
-        };
-        Some(if is_least {
-            said("at least", limit, &whose, row.median >= limit)
-        } else {
-            said("at most", limit, &whose, row.median <= limit)
-        })
+        }
     }
 }
 
-fn said(word: &str, limit: f64, whose: &str, is_met: bool) -> String {
-    format!(
-        "{word} {}{whose}: {}",
-        number(limit),
-        if is_met { "met" } else { "missed" }
-    )
+/// The peer to beat.
+fn best<'a>(report: &'a Report, row: &Row, cases: &[&str]) -> Option<&'a Row> {
+    let is_better = |one: f64, other: f64| {
+        if row.better == Better::Lower {
+            one < other
+        } else {
+            one > other
+        }
+    };
+    cases
+        .iter()
+        .filter_map(|case| report.beside(row, case, row.metric))
+        .reduce(|best, row| {
+            if is_better(row.median, best.median) {
+                row
+            } else {
+                best
+            }
+        })
 }
 
-/// For a figure that was computed of several rows.
-pub(super) fn at_most(limit: f64, figure: f64) -> String {
-    said("at most", limit, "", figure <= limit)
+fn beside(row: &Row, peer: &Row, times: f64) -> Finding {
+    let word = match row.better {
+        Better::Lower => "at most",
+        Better::Higher => "at least",
+    };
+    let limit = number(times * peer.median);
+    Finding {
+        demand: format!("{word} {limit} ({} x {})", number(times), peer.case),
+        outcome: Outcome::beside(row, peer, times),
+    }
 }
 
 /// For the rows that something is asked of.
-pub(super) fn verdict(bars: &[Bar], report: &Report, row: &Row) -> Option<String> {
+pub(super) fn findings(bars: &[Bar], report: &Report, row: &Row) -> Vec<Finding> {
     let of_row = bars.iter().filter(|bar| bar.is_for(row));
-    let all: Vec<String> = of_row.filter_map(|bar| bar.verdict(report, row)).collect();
-    (!all.is_empty()).then(|| all.join("; "))
+    of_row.filter_map(|bar| bar.finding(report, row)).collect()
 }
 
 #[cfg(test)]
@@ -100,22 +93,11 @@ mod tests {
     use super::super::experiment::params;
     use super::Limit::*;
     use super::*;
-    use crate::harness::{Machine, Params};
+    use crate::harness::judge::listed;
+    use crate::harness::{Machine, Params, lower};
 
     fn row(case: &'static str, params: Params, median: f64) -> Row {
-        let better = Better::Lower;
-        Row {
-            case,
-            params,
-            metric: "m",
-            unit: "ns",
-            median,
-            min: median,
-            max: median,
-            runs: 1,
-            better,
-            tukey: None,
-        }
+        Row::new(case, params, &lower("m", "ns"), vec![median; 15]).unwrap()
     }
 
     fn report() -> Report {
@@ -130,20 +112,27 @@ mod tests {
             bench: "test",
             machine: Machine::this(),
             rows,
+            notes: Vec::new(),
+            failed: Vec::new(),
         }
     }
 
     fn said(rows: &'static [&'static str], limit: Limit) -> Option<String> {
         let report = report();
-        verdict(
-            &[Bar {
+        of(
+            Bar {
                 metric: "m",
                 rows,
                 limit,
-            }],
+            },
             &report,
-            &report.rows[0],
+            0,
         )
+    }
+
+    fn of(bar: Bar, report: &Report, row: usize) -> Option<String> {
+        let all = findings(&[bar], report, &report.rows[row]);
+        (!all.is_empty()).then(|| listed(&all))
     }
 
     #[test]
@@ -156,14 +145,14 @@ mod tests {
         assert_eq!(said(&["thread"], AtMost(50.0)), None);
         let report = report();
         assert_eq!(
-            verdict(
-                &[Bar {
+            of(
+                Bar {
                     metric: "m",
                     rows: &[],
                     limit: AtMost(1.0)
-                }],
+                },
                 &report,
-                &report.rows[2]
+                2
             ),
             None,
             "a peer"
@@ -205,7 +194,7 @@ mod tests {
             limit: Times(1.5, &["std"]),
         };
         assert_eq!(
-            verdict(&[bar], &more, &more.rows[0]).unwrap(),
+            of(bar, &more, 0).unwrap(),
             "at least 60.0 (1.50 x std): missed"
         );
         more.rows.push(Row {
@@ -219,7 +208,7 @@ mod tests {
             limit: Times(1.0, &["std", "other"]),
         };
         assert_eq!(
-            verdict(&[bar], &more, &more.rows[0]).unwrap(),
+            of(bar, &more, 0).unwrap(),
             "at least 41.0 (1.00 x other): met",
             "the best of them"
         );

@@ -3,7 +3,7 @@
 
 use super::request::{Answer, Request};
 use crate::harness::{
-    Case, Child, Choice, Go, Metric, Options, Params, Program, Report, Spread, Tukey,
+    Case, Child, Choice, Go, Metric, Options, Params, Program, Report, Spread, Tukey, clock_step,
 };
 use anyhow::{Result, ensure};
 use serde_json::Value;
@@ -16,8 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// operation by operation, if a case gets a second.
 const ROUNDS: f64 = 1000.0;
 const FEWEST: u64 = 10;
-/// A turn of the usual length, in seconds.
-const USUAL: f64 = 0.125;
+/// A turn of the usual length, in seconds: one of 16 of a case that gets a second.
+const USUAL: f64 = 1.0 / 16.0;
 
 /// Sides that do the same, for some parameters.
 #[derive(Debug)]
@@ -186,7 +186,7 @@ impl<'a> Maker<'a> {
         let built = is_asked.then(|| Go::build(include_str!("peers/main.go")));
         let go = built.and_then(|built| {
             built
-                .map_err(|error| eprintln!("go: no rows: {error:#}"))
+                .map_err(|error| options.notes.say(format!("go: no rows: {error:#}")))
                 .ok()
         });
         Self {
@@ -211,11 +211,11 @@ impl<'a> Maker<'a> {
             };
             let missing = all.iter().filter(|params| what(params));
             if experiment.is_asked(side, missing, &self.options.choice) {
-                eprintln!(
+                self.options.notes.say(format!(
                     "{}: not all rows of {}: {why}",
                     side.label(),
                     experiment.metrics[0].name
-                );
+                ));
             }
         }
         all.iter()
@@ -257,7 +257,8 @@ impl<'a> Maker<'a> {
         let (work, length) = (experiment.metrics[0].name, experiment.length);
         let request = Request::new(self.bench, work, side.case, params.clone());
         let turn = Box::new(move |budget: Duration| {
-            let answer = ask(&program, &request.clone().sized(length, budget), &cpus)?;
+            let mut answer = ask(&program, &request.clone().sized(length, budget), &cpus)?;
+            answer.smooth(clock_step());
             turns
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
@@ -269,6 +270,7 @@ impl<'a> Maker<'a> {
             params,
             metrics: experiment.metrics,
             cpu: self.cpus[0],
+            length,
             turn,
         })
     }
@@ -289,6 +291,7 @@ impl<'a> Maker<'a> {
                     .unwrap_or_else(PoisonError::into_inner)
                     .spreads,
             );
+            row.step = row.tukey.map(|_| clock_step());
         }
     }
 }

@@ -29,6 +29,7 @@ mod tasks;
 mod tube;
 mod waitv;
 
+use crate::About;
 use crate::harness::{self, Graph, Metric, Options, Plan, Report, Section};
 use anyhow::{Result, ensure};
 use experiment::{Experiment, Grid, Maker};
@@ -37,49 +38,67 @@ use request::{Answer, Request};
 
 /// One of these commands.
 #[derive(Debug)]
-pub struct Bench {
-    /// As in `umcg bench NAME`.
-    pub name: &'static str,
-    /// How its report is shown.
-    pub sections: &'static [Section],
-    /// How those of its rows are drawn that have boxes.
-    pub graphs: &'static [Graph],
+pub(crate) struct Bench {
+    name: &'static str,
+    title: &'static str,
+    params: &'static [&'static str],
+    sections: &'static [Section],
+    graphs: &'static [Graph],
+    usual: &'static [&'static str],
     experiments: &'static [Experiment],
     /// The work of a child.
     work: fn(&Request) -> Result<Answer>,
 }
 
 /// The cases that are ours.
-pub const OURS: &[&str] = &["umcg"];
+const OURS: &[&str] = &["umcg"];
 
 /// All of them.
-pub static BENCHES: [&Bench; 5] = [&SEM, &ALTSEMS, &TUBE, &SELECT, &WAITV];
+static BENCHES: [&Bench; 5] = [&SEM, &ALTSEMS, &TUBE, &SELECT, &WAITV];
 
 /// Semaphores and locks.
-pub static SEM: Bench = sem::BENCH;
+pub(crate) static SEM: Bench = sem::BENCH;
 /// One of many semaphores.
-pub static ALTSEMS: Bench = altsems::BENCH;
+pub(crate) static ALTSEMS: Bench = altsems::BENCH;
 /// Channels.
-pub static TUBE: Bench = tube::BENCH;
+pub(crate) static TUBE: Bench = tube::BENCH;
 /// One of many channels.
-pub static SELECT: Bench = select::BENCH;
+pub(crate) static SELECT: Bench = select::BENCH;
 /// One of many words.
-pub static WAITV: Bench = waitv::BENCH;
+pub(crate) static WAITV: Bench = waitv::BENCH;
 
 impl Bench {
+    /// For the catalogue.
+    pub(crate) fn about(&self, share: u32, run: fn(Plan, &Options) -> Result<Report>) -> About {
+        About {
+            name: self.name,
+            title: self.title,
+            ours: OURS,
+            metrics: self.metrics().collect(),
+            params: self.params,
+            sections: self.sections,
+            graphs: self.graphs,
+            usual: self.usual,
+            share,
+            arguments: &["bench", "sync-child"],
+            run,
+        }
+    }
+
     /// The metrics.
-    pub(crate) fn metrics(&self) -> impl Iterator<Item = &'static Metric> {
+    fn metrics(&self) -> impl Iterator<Item = &'static Metric> {
         self.experiments
             .iter()
             .flat_map(|experiment| experiment.metrics)
     }
 
     /// Runs it, with children that run [`child`].
-    pub fn run(&self, plan: Plan, options: &Options) -> Result<Report> {
+    pub(crate) fn run(&self, plan: Plan, options: &Options) -> Result<Report> {
         let cpus = harness::cpu::allowed()?;
         ensure!(!cpus.is_empty(), "no CPU to run on");
         if cpus.len() < 2 {
-            eprintln!("{}: only one CPU to run on: no rows for cpus 2", self.name);
+            let line = format!("{}: only one CPU to run on: no rows for cpus 2", self.name);
+            options.notes.say(line);
         }
         let grid = Grid {
             most_cpus: cpus.len().min(2),
@@ -91,7 +110,7 @@ impl Bench {
             .iter()
             .flat_map(|experiment| maker.groups(experiment, &grid))
             .collect();
-        let mut report = harness::run_groups(self.name, groups, plan, &options.choice)?;
+        let mut report = harness::run_groups(self.name, groups, plan, options)?;
         maker.put_boxes(&mut report);
         Ok(report)
     }
@@ -150,6 +169,8 @@ mod tests {
                             side.params(&shared),
                         );
                         (request.nanos, request.times) = (2_000_000, 20);
+                        let known = |key: &String| bench.params.contains(&key.as_str());
+                        assert!(side.params(&shared).keys().all(known), "{request:?}");
                         let answer = (bench.work)(&request)
                             .unwrap_or_else(|error| panic!("{request:?}: {error:#}"));
                         assert_eq!(answer.values.len(), experiment.metrics.len(), "{request:?}");

@@ -99,6 +99,14 @@ impl Answer {
         })
     }
 
+    /// Makes figures of the steps that a clock has measured. The spread is of the last one.
+    pub(super) fn smooth(&mut self, step: f64) {
+        self.spread = self.spread.take().map(|spread| spread.smoothed(step));
+        if let (Some(spread), Some(last)) = (&self.spread, self.values.last_mut()) {
+            *last = spread.median();
+        }
+    }
+
     /// The median, and the boxes.
     pub(super) fn measured(nanos: Vec<f64>) -> Result<Answer> {
         let spread = Spread::of(nanos).context("nothing was measured")?;
@@ -142,8 +150,7 @@ impl Clock {
     }
 }
 
-/// The body of a child process: `task` is the argument that [`Bench::run`](super::Bench::run) gave
-/// it.
+/// The body of a child process: `task` is the argument that the bench gave it.
 pub fn child(task: &str) -> Result<()> {
     let request: Request =
         serde_json::from_str(task).context("this command is for `umcg bench` itself")?;

@@ -6,7 +6,7 @@ use super::experiment::{Experiment, Grid, Side, params};
 use super::flow::{Threads, Workers};
 use super::request::{Answer, Request};
 use super::{Bench, tasks};
-use crate::harness::{Column, Params, Report, Row, Section, lower, number};
+use crate::harness::{Finding, Outcome, Params, Report, Row, Section, lower, number};
 use anyhow::Result;
 use serde_json::Value;
 use umcg::select::{Operation, Select, Set};
@@ -15,8 +15,11 @@ use umcg::tube::Receiving;
 
 pub(super) const BENCH: Bench = Bench {
     name: "select",
+    title: "One of many channels",
+    params: &["cpus", "k", "kind", "object"],
     sections: SECTIONS,
     graphs: &[],
+    usual: &["ready", "blocking cpus=2"],
     experiments: EXPERIMENTS,
     work,
 };
@@ -71,7 +74,8 @@ pub(super) const READY: Section = Section {
     title: "One of k channels has messages: to take one",
     metric: "ready",
     heading: "ns",
-    columns: &[("bar", bar)],
+    columns: &[],
+    bar: Some(bar),
     references: &["crossbeam", "tokio", "go"],
 };
 
@@ -79,16 +83,12 @@ pub(super) const BLOCKING: Section = Section {
     title: "Two answer each other, each by one of k channels, there and back",
     metric: "blocking",
     heading: "ns",
-    columns: BLOCKING_COLUMNS,
+    columns: &[("ns an object", |report, row| {
+        each_object(report, row).map(number)
+    })],
+    bar: Some(blocking_bar),
     references: &["crossbeam", "tokio", "go"],
 };
-
-const BLOCKING_COLUMNS: &[(&str, Column)] = &[
-    ("ns an object", |report, row| {
-        each_object(report, row).map(number)
-    }),
-    ("bar", blocking_bar),
-];
 
 /// The cost of one more to wait for: to wait for it, twice in a round, and to leave it again.
 fn each_object(report: &Report, row: &Row) -> Option<f64> {
@@ -141,23 +141,24 @@ const BARS: &[Bar] = &[
     },
 ];
 
-fn bar(report: &Report, row: &Row) -> Option<String> {
-    bars::verdict(BARS, report, row)
+fn bar(report: &Report, row: &Row) -> Vec<Finding> {
+    bars::findings(BARS, report, row)
 }
 
 /// That of an object whose queue is entered and left each time.
 const REGISTRATION: f64 = 15.0;
 
-fn blocking_bar(report: &Report, row: &Row) -> Option<String> {
+fn blocking_bar(report: &Report, row: &Row) -> Vec<Finding> {
     let word = |key: &str| row.params.get(key).and_then(Value::as_str);
     // The steps that acquire_any does always, and a set never.
     let enters_all = report.bench == "altsems" || matches!(word("object"), Some("list" | "macro"));
     let is_asked = row.case == "umcg" && word("kind") == Some("worker") && enters_all;
     let registration = each_object(report, row).filter(|_| is_asked);
-    let registration =
-        registration.map(|nanos| format!("an object {}", bars::at_most(REGISTRATION, nanos)));
-    let all: Vec<String> = bar(report, row).into_iter().chain(registration).collect();
-    (!all.is_empty()).then(|| all.join("; "))
+    let registration = registration.map(|nanos| Finding {
+        demand: format!("an object at most {}", number(REGISTRATION)),
+        outcome: Outcome::of(nanos <= REGISTRATION, row.runs),
+    });
+    bar(report, row).into_iter().chain(registration).collect()
 }
 
 macro_rules! with_many {
@@ -393,7 +394,8 @@ impl Many for Flume {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::{Better, Machine};
+    use crate::harness::Machine;
+    use crate::harness::judge::listed;
 
     #[test]
     fn what_one_more_costs_is_asked_of_who_enters_queues() {
@@ -403,19 +405,8 @@ mod tests {
                 ("kind", "worker".into()),
                 ("object", object.into()),
             ];
-            let (params, better) = (params(words), Better::Lower);
-            Row {
-                case: "umcg",
-                params,
-                metric: "blocking",
-                unit: "ns",
-                median,
-                min: 1.0,
-                max: 1e9,
-                runs: 1,
-                better,
-                tukey: None,
-            }
+            let metric = lower("blocking", "ns");
+            Row::new("umcg", params(words), &metric, vec![median; 15]).unwrap()
         };
         let rows = vec![
             row(2, "list", 100.0),
@@ -427,24 +418,19 @@ mod tests {
             bench: "select",
             machine: Machine::this(),
             rows,
+            notes: Vec::new(),
+            failed: Vec::new(),
         };
-        let said = |index: usize| blocking_bar(&report, &report.rows[index]);
-        assert_eq!(said(0).unwrap(), "at most 120: met");
-        assert_eq!(
-            said(1).unwrap(),
-            "at most 200: missed; an object at most 15.0: met"
-        );
-        assert_eq!(
-            said(3).unwrap(),
-            "at most 200: missed",
-            "a set stays in its queues"
-        );
+        let said = |index: usize| listed(&blocking_bar(&report, &report.rows[index]));
+        assert_eq!(said(0), "at most 120: met");
+        assert_eq!(said(1), "at most 200: missed; an object at most 15.0: met");
+        assert_eq!(said(3), "at most 200: missed", "a set stays in its queues");
         let slower = Report {
             rows: vec![row(2, "macro", 100.0), row(10, "macro", 342.0)],
             ..report.clone()
         };
         assert_eq!(
-            blocking_bar(&slower, &slower.rows[1]).unwrap(),
+            listed(&blocking_bar(&slower, &slower.rows[1])),
             "at most 200: missed; an object at most 15.0: missed"
         );
     }

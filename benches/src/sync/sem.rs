@@ -12,15 +12,40 @@ use super::locks::{Lock, Mutexes, ParkingLot, Pthread, Std};
 use super::request::{Answer, Request};
 use super::semaphores::{EventFd, Ours, SemT, Semaphore, SysV};
 use super::{Bench, tasks};
-use crate::harness::{Column, Graph, Params, Report, Row, Section, higher, lower, measure, number};
+use crate::harness::{
+    Column, Finding, Graph, Params, Report, Row, Section, higher, lower, measure, number,
+};
 use anyhow::Result;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 pub(super) const BENCH: Bench = Bench {
     name: "sem",
+    title: "Semaphores and mutexes: ours, those of the kernel, of libraries and of other runtimes",
+    params: &[
+        "cpus",
+        "workers",
+        "processes",
+        "css",
+        "nss",
+        "ratio",
+        "kind",
+        "order",
+        "object",
+    ],
     sections: SECTIONS,
     graphs: GRAPHS,
+    usual: &[
+        "uncontended",
+        "contended cpus=2",
+        "fairness cpus=2",
+        "hand_over",
+        "alpha nss=1000 processes=20",
+        "beta processes=20",
+        "increment processes=1",
+        "increment processes=5",
+        "increment processes=20",
+    ],
     experiments: EXPERIMENTS,
     work,
 };
@@ -257,7 +282,8 @@ const fn section(
         title,
         metric,
         heading: "ns",
-        columns: &[("bar", bar)],
+        columns: &[],
+        bar: Some(bar),
         references,
     }
 }
@@ -274,6 +300,7 @@ pub(super) const fn boxes(title: &'static str, metric: &'static str) -> Section 
         metric,
         heading: "ns",
         columns: QUARTERS,
+        bar: None,
         references: &["sysv", "eventfd"],
     }
 }
@@ -356,8 +383,8 @@ const BARS: &[Bar] = &[
     },
 ];
 
-fn bar(report: &Report, row: &Row) -> Option<String> {
-    bars::verdict(BARS, report, row)
+fn bar(report: &Report, row: &Row) -> Vec<Finding> {
+    bars::findings(BARS, report, row)
 }
 
 /// Calls a function that is generic over the flow and over the lock.

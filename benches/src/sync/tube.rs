@@ -12,7 +12,7 @@ use super::flow::{Flow, Threads, Workers, together};
 use super::request::{Answer, Clock, Request};
 use super::{Bench, sem, tasks};
 use crate::harness::{
-    Graph, Params, Report, Row, Section, Spread, higher, lower, measure, number, ticks,
+    Finding, Graph, Params, Report, Row, Section, Spread, higher, lower, measure, number, ticks,
 };
 use anyhow::{Context, Result, ensure};
 use std::hint::black_box;
@@ -22,8 +22,17 @@ use std::time::{Duration, Instant};
 
 pub(super) const BENCH: Bench = Bench {
     name: "tube",
+    title: "Channels",
+    params: &["cpus", "pongers", "size", "producers", "consumers", "kind"],
     sections: SECTIONS,
     graphs: GRAPHS,
+    usual: &[
+        "round size=8 pongers=1",
+        "round size=8 pongers=24",
+        "round size=4096 pongers=1",
+        "epsilon cpus=2 pongers=1",
+        "throughput",
+    ],
     experiments: EXPERIMENTS,
     work,
 };
@@ -101,7 +110,8 @@ const SECTIONS: &[Section] = &[
         title: "A round of the pinger",
         metric: "round",
         heading: "ns",
-        columns: &[("bar", bar)],
+        columns: &[],
+        bar: Some(bar),
         references: REFERENCES,
     },
     Section {
@@ -115,10 +125,8 @@ const SECTIONS: &[Section] = &[
         title: "Messages of 8 bytes from producers to consumers",
         metric: "throughput",
         heading: "1/s",
-        columns: &[
-            ("ns", |_, row| Some(number(1e9 / row.median))),
-            ("bar", bar),
-        ],
+        columns: &[("ns", |_, row| Some(number(1e9 / row.median)))],
+        bar: Some(bar),
         references: REFERENCES,
     },
 ];
@@ -167,8 +175,8 @@ const BARS: &[Bar] = &[
     },
 ];
 
-fn bar(report: &Report, row: &Row) -> Option<String> {
-    bars::verdict(BARS, report, row)
+fn bar(report: &Report, row: &Row) -> Vec<Finding> {
+    bars::findings(BARS, report, row)
 }
 
 /// Calls a function that is generic over the flow, the channel, and the words of a message.

@@ -13,7 +13,7 @@ use super::experiment::{Experiment, Grid, Side, params};
 use super::flow::{Flow, Threads, Workers, together};
 use super::request::{Answer, Request};
 use super::semaphores::{eventfd, last};
-use crate::harness::{Params, Report, Row, Section, lower};
+use crate::harness::{Finding, Params, Report, Row, Section, lower};
 use anyhow::{Context, Result, ensure};
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -25,8 +25,21 @@ use umcg::futex::{ChangedAt, Wait, WaitSet, wait_multiple};
 
 pub(super) const BENCH: Bench = Bench {
     name: "waitv",
+    title: "One of many words",
+    params: &[
+        "cpus",
+        "objects",
+        "producers",
+        "consumers",
+        "kind",
+        "object",
+    ],
     sections: SECTIONS,
     graphs: &[],
+    usual: &[
+        "cpus=2 producers=1 consumers=1",
+        "cpus=2 producers=4 consumers=4 objects=16",
+    ],
     experiments: EXPERIMENTS,
     work,
 };
@@ -74,7 +87,8 @@ const SECTIONS: &[Section] = &[Section {
     title: "To post to one of many objects, and to wait for all of them",
     metric: "cycle",
     heading: "ns",
-    columns: &[("bar", bar)],
+    columns: &[],
+    bar: Some(bar),
     references: &["futex_waitv", "poll", "epoll"],
 }];
 
@@ -101,8 +115,8 @@ const BARS: &[Bar] = &[
     },
 ];
 
-fn bar(report: &Report, row: &Row) -> Option<String> {
-    bars::verdict(BARS, report, row)
+fn bar(report: &Report, row: &Row) -> Vec<Finding> {
+    bars::findings(BARS, report, row)
 }
 
 type Kept = Ours<WaitSet<'static>>;

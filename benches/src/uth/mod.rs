@@ -25,8 +25,9 @@ mod gener;
 pub(crate) mod ours;
 mod paper;
 
+use crate::About;
 use crate::harness::{
-    self, Case, Choice, Metric, Params, Plan, Report, Sample, Section, TICKS_UNIT, lower, number,
+    self, Case, Metric, Options, Params, Plan, Report, Sample, Section, TICKS_UNIT, lower, number,
 };
 use anyhow::Result;
 pub use paper::paper_tables;
@@ -49,12 +50,11 @@ const LIFE: &[Metric] = &[
     lower("create_run_delete", "ns"),
 ];
 /// The cases that are ours.
-pub const OURS: &[&str] = &["asm", "sjlj", "mcsc"];
+const OURS: &[&str] = &["asm", "sjlj", "mcsc"];
 
 const REFERENCES: &[&str] = &["mcsc", "corosensei"];
 
-/// How [`run`]'s report is shown.
-pub const SECTIONS: &[Section] = &[
+const SECTIONS: &[Section] = &[
     Section {
         title: "Table 2: context switch",
         metric: "switch",
@@ -64,6 +64,7 @@ pub const SECTIONS: &[Section] = &[
                 .beside(row, row.case, "switch_ns")
                 .map(|ns| number(ns.median))
         })],
+        bar: None,
         references: REFERENCES,
     },
     Section {
@@ -75,6 +76,7 @@ pub const SECTIONS: &[Section] = &[
                 .beside(row, row.case, "ring_ns")
                 .map(|ns| number(ns.median))
         })],
+        bar: None,
         references: &["mcsc"],
     },
     Section {
@@ -82,6 +84,7 @@ pub const SECTIONS: &[Section] = &[
         metric: "create",
         heading: "us",
         columns: &[],
+        bar: None,
         references: REFERENCES,
     },
     Section {
@@ -89,6 +92,7 @@ pub const SECTIONS: &[Section] = &[
         metric: "recycle",
         heading: "us",
         columns: &[],
+        bar: None,
         references: REFERENCES,
     },
     Section {
@@ -96,6 +100,7 @@ pub const SECTIONS: &[Section] = &[
         metric: "reinit",
         heading: TICKS_UNIT,
         columns: &[],
+        bar: None,
         references: REFERENCES,
     },
     Section {
@@ -103,6 +108,7 @@ pub const SECTIONS: &[Section] = &[
         metric: "create_run_delete",
         heading: "ns",
         columns: &[],
+        bar: None,
         references: REFERENCES,
     },
 ];
@@ -158,12 +164,32 @@ const SIDES: &[Side] = &[
 ];
 
 /// The metrics of this bench.
-pub(crate) fn metrics() -> impl Iterator<Item = &'static Metric> {
+fn metrics() -> impl Iterator<Item = &'static Metric> {
     [SWITCH, RING, LIFE].into_iter().flatten()
 }
 
+/// The contexts of the paper's Table 2, and the hundred of Tables 3 to 5.
+const USUAL: &[&str] = &["contexts=2", "contexts=100"];
+
+/// For the catalogue.
+pub(crate) fn about() -> About {
+    About {
+        name: "uth",
+        title: "The tables of the UthLib paper: switch, creation, recycling, re-initialisation",
+        ours: OURS,
+        metrics: metrics().collect(),
+        params: &["contexts", "depth"],
+        sections: SECTIONS,
+        graphs: &[],
+        usual: USUAL,
+        share: 3,
+        arguments: &[],
+        run,
+    }
+}
+
 /// Runs the bench.
-pub fn run(plan: Plan, choice: &Choice) -> Result<Report> {
+fn run(plan: Plan, options: &Options) -> Result<Report> {
     let cpu = harness::cpu::allowed()?[0];
     let mut cases = Vec::new();
     // The sides of a comparison have their turns next to each other: the machine may be another a
@@ -201,16 +227,17 @@ pub fn run(plan: Plan, choice: &Choice) -> Result<Report> {
             params: params(HUNDRED, "shallow"),
             metrics: LIFE,
             cpu,
+            length: 1,
             turn,
         });
     }
-    if cfg!(not(boost_context)) && choice.takes_case("boost-context") {
-        eprintln!(
+    if cfg!(not(boost_context)) && options.choice.takes_case("boost-context") {
+        options.notes.say(
             "boost-context: no row: Boost.Context was not found when this was built (Debian: \
-             libboost-context-dev)"
+             libboost-context-dev)",
         );
     }
-    harness::run("uth", cases, plan, choice)
+    harness::run("uth", cases, plan, options)
 }
 
 fn switch_case(
@@ -230,6 +257,7 @@ fn switch_case(
         params: params(contexts, depth),
         metrics,
         cpu,
+        length: 1,
         turn,
     }
 }

@@ -184,8 +184,8 @@ func contended(wanted request) answer {
 	if sum != counter {
 		fail("increments were lost")
 	}
-	each := float64(took.Nanoseconds()) / float64(count)
-	return answer{Values: []float64{each, float64(least) / float64(most)}}
+	nanos := float64(took.Nanoseconds()) / float64(count)
+	return answer{Values: []float64{nanos, float64(least) / float64(most)}}
 }
 
 func handOver(wanted request) answer {

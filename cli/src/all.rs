@@ -1,0 +1,166 @@
+//! `umcg bench all`.
+
+use crate::ERROR;
+use crate::bench::{harness_options, look_at, rounds, seconds};
+use crate::output;
+use anyhow::{Context, Result};
+use clap::Args;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+use umcg_benches::all::{self, Time};
+use umcg_benches::harness::{self, Choice, Pattern};
+use umcg_benches::{About, catalogue};
+
+const EXPLANATION: &str = "\
+The page is one file that fetches nothing. It is written anew after each bench, so that it has what
+there is if the run is ended.
+
+Exit status: 0 if all benches have run; 2 after an error, or if a bench or a row of ours failed. A
+peer that is missing is no failure, and a bar that is missed is none.";
+
+/// What `umcg bench all` is told.
+#[derive(Args)]
+#[command(after_help = EXPLANATION)]
+pub(crate) struct All {
+    /// A first look in at most two minutes: five rounds, which are too few for verdicts
+    #[arg(long)]
+    quick: bool,
+    /// Time for all benches together
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    time: Option<f64>,
+    /// Rounds that count, if there is time for them
+    #[arg(long, value_name = "N", value_parser = rounds)]
+    rounds: Option<usize>,
+    /// Only these rows, as for each bench; a first word may be the bench, as in "sem contended".
+    /// May be given several times
+    #[arg(long, value_name = "ROW")]
+    only: Vec<Pattern>,
+    /// All rows of each bench, in place of the usual ones. There is not enough time for verdicts
+    #[arg(long)]
+    all_rows: bool,
+    /// Only our own rows, without the peers
+    #[arg(long)]
+    ours: bool,
+    /// The page to write
+    #[arg(long, value_name = "FILE", default_value = "umcg-bench.html")]
+    html: PathBuf,
+    /// Print one JSON object instead of a summary
+    #[arg(long)]
+    json: bool,
+    /// Tiny sizes, for tests
+    #[arg(long, hide = true)]
+    small: bool,
+}
+
+impl All {
+    pub(crate) fn run(self) -> Result<ExitCode> {
+        look_at(Some(&self.html))?;
+        let write = |all: &all::All| write(&self.html, all);
+        let all = all::all(
+            catalogue(),
+            self.time()?,
+            |bench| self.options(bench),
+            write,
+        )?;
+        let text = if self.json {
+            all.to_json()? + "\n"
+        } else {
+            format!("{}\nThe page: {}\n", all.to_text(), self.html.display())
+        };
+        output::print(text.as_bytes())?;
+        Ok(ExitCode::from(if all.has_failed() { ERROR } else { 0 }))
+    }
+
+    fn time(&self) -> Result<Time> {
+        let usual = if self.quick { Time::QUICK } else { Time::USUAL };
+        let total = self.time.map(Duration::try_from_secs_f64).transpose()?;
+        Ok(Time {
+            total: total.unwrap_or(usual.total),
+            rounds: self.rounds.unwrap_or(usual.rounds),
+        })
+    }
+
+    /// None if nothing of this bench is asked for.
+    fn options(&self, bench: &About) -> Result<Option<harness::Options>> {
+        let (mut only, mut is_whole) = (Vec::new(), self.only.is_empty());
+        for pattern in &self.only {
+            let first = pattern.words().next().unwrap_or_default();
+            match catalogue().iter().find(|other| other.name == first) {
+                Some(other) if other.name == bench.name => match pattern.rest() {
+                    Some(rest) => only.push(rest),
+                    None => is_whole = true,
+                },
+                Some(_) => {}
+                None => only.push(pattern.clone()),
+            }
+        }
+        if only.is_empty() && !is_whole {
+            return Ok(None);
+        }
+        let is_usual = !self.all_rows && !self.small;
+        let choice = Choice {
+            only: if is_whole { Vec::new() } else { only },
+            usual: if is_usual { bench.usual } else { &[] },
+            cases: self.ours.then_some(bench.ours),
+        };
+        harness_options(bench, choice, self.small).map(Some)
+    }
+}
+
+fn write(file: &Path, all: &all::All) -> Result<()> {
+    fs::write(file, all.to_html()).with_context(|| format!("cannot write {}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use umcg_benches::bench;
+
+    fn told(only: &[&str]) -> All {
+        All {
+            quick: false,
+            time: None,
+            rounds: None,
+            only: only.iter().map(|text| text.parse().unwrap()).collect(),
+            all_rows: false,
+            ours: false,
+            html: "x.html".into(),
+            json: false,
+            small: false,
+        }
+    }
+
+    #[test]
+    fn rows_may_be_of_one_bench() {
+        let words = |only: &[&str], name: &str| {
+            let options = told(only).options(&bench(name).unwrap()).unwrap()?;
+            let patterns = options.choice.only.iter();
+            let words = patterns.map(|it| it.words().collect::<Vec<_>>().join(" "));
+            Some(words.collect::<Vec<_>>())
+        };
+        assert_eq!(words(&[], "sem"), Some(vec![]));
+        assert_eq!(words(&["sem"], "sem"), Some(vec![]));
+        assert_eq!(words(&["sem"], "tube"), None);
+        let only = &["sem contended cpus=2", "ready"];
+        assert_eq!(words(only, "sem").unwrap(), ["contended cpus=2", "ready"]);
+        assert_eq!(words(only, "select").unwrap(), ["ready"]);
+        assert_eq!(words(&["sem", "ready"], "sem"), Some(vec![]), "all of it");
+    }
+
+    #[test]
+    fn quick_is_quick() {
+        let quick = All {
+            quick: true,
+            ..told(&[])
+        };
+        assert_eq!(quick.time().unwrap().total, Duration::from_secs(120));
+        let time = All {
+            time: Some(30.0),
+            ..quick
+        };
+        assert_eq!(time.time().unwrap().total, Duration::from_secs(30));
+        assert_eq!(told(&[]).time().unwrap().total, Duration::from_secs(600));
+    }
+}
