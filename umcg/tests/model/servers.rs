@@ -213,7 +213,7 @@ impl RuntimeState {
             Wake::Nobody => {}
             Wake::Server(server) => self.sleepers.wake(&*self.driver, server),
             Wake::UnlessNapping if self.scheduler.will_look() => {}
-            Wake::One | Wake::UnlessNapping if self.sleepers.nobody_is_needed() => {}
+            Wake::One | Wake::UnlessNapping if !self.sleepers.is_one_needed() => {}
             Wake::One | Wake::UnlessNapping => self.sleepers.wake_one(&*self.driver),
         }
     }

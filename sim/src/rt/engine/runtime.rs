@@ -188,7 +188,7 @@ impl RuntimeState {
         match wake {
             Wake::Server(index) => self.sleepers.wake(&*self.driver, index),
             Wake::UnlessNapping if self.scheduler.will_look() => {}
-            Wake::One | Wake::UnlessNapping if !self.sleepers.nobody_is_needed() => {
+            Wake::One | Wake::UnlessNapping if self.sleepers.is_one_needed() => {
                 self.sleepers.wake_one(&*self.driver);
             }
             Wake::One | Wake::UnlessNapping | Wake::Nobody => {}

@@ -453,7 +453,7 @@ impl RuntimeState {
             // A worker that is bound to a server is of no use to a server that searches elsewhere.
             Wake::Server(index) => self.sleepers.wake(&*self.driver, index),
             Wake::UnlessNapping if self.scheduler.will_look() => {}
-            Wake::One | Wake::UnlessNapping if !self.sleepers.nobody_is_needed() => {
+            Wake::One | Wake::UnlessNapping if self.sleepers.is_one_needed() => {
                 self.sleepers.wake_one(&*self.driver)
             }
             Wake::One | Wake::UnlessNapping | Wake::Nobody => {}

@@ -1,6 +1,7 @@
 //! The servers that sleep and that search, and how one is woken. The protocol is described in
 //! `idle`.
 
+use super::active::FEW;
 use super::poller::Poller;
 use crate::rt::base::sync::{
     AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, full_fence,
@@ -15,6 +16,10 @@ pub(crate) const IN_DRIVER: u32 = 2;
 /// About to sleep, or asleep on the word, and inactive: only what is for this server wakes it.
 pub(crate) const RESTING: u32 = 3;
 
+/// Beside so many servers under way a thread wakes no more. Models have few servers.
+const ENOUGH: i32 = if MODELLED { 1 } else { 4 };
+const MODELLED: bool = cfg!(shuttle);
+
 /// A word on a cache line of its own.
 #[repr(align(128))]
 struct SleepWord(AtomicU32);
@@ -26,6 +31,11 @@ pub(crate) struct Sleepers {
     /// How many sleep, and would run whatever is ready: all but those that rest.
     asleep: AtomicUsize,
     pub(crate) searching: AtomicU32,
+    /// How many were woken, and have not looked for work yet. Below 0 for a moment where a server
+    /// counts itself out before the thread that woke it has counted it in.
+    under_way: AtomicU32,
+    /// There are so many servers that those that were woken wake the others.
+    are_many: bool,
     /// A server sleeps in the driver, or is about to.
     pub(crate) in_driver: AtomicBool,
     /// How often a server was woken: for `umcg doctor` and tests.
@@ -40,6 +50,8 @@ impl Sleepers {
                 .collect(),
             asleep: AtomicUsize::new(0),
             searching: AtomicU32::new(0),
+            under_way: AtomicU32::new(0),
+            are_many: MODELLED || servers > FEW,
             in_driver: AtomicBool::new(false),
             wakes: AtomicU64::new(0),
         }
@@ -69,11 +81,42 @@ impl Sleepers {
         }
     }
 
-    /// This server is awake. Another thread may have written that already.
-    pub(crate) fn wake_up(&self, index: usize) {
+    /// This server, which slept in this way, is awake. Another thread may have written that
+    /// already. The server looks for work after this.
+    pub(crate) fn wake_up(&self, index: usize, how: u32) {
         if matches!(self.word(index).swap(AWAKE, Relaxed), ON_FUTEX | IN_DRIVER) {
             self.asleep.fetch_sub(1, Relaxed);
+        } else if how != RESTING {
+            self.under_way.fetch_sub(1, Relaxed);
+            // ORDERING(under-way.2): SeqCst, pairs with under-way.1. It is a fence: the loads that
+            // follow are relaxed, and an operation would not order them.
+            full_fence();
         }
+    }
+
+    /// Whether the caller, which has put a worker into a queue, has to wake a server.
+    #[inline]
+    pub(crate) fn is_one_needed(&self) -> bool {
+        !self.nobody_is_needed() && !self.are_enough_under_way()
+    }
+
+    /// Whether so many servers are about to look for work that they wake the others (S6).
+    fn are_enough_under_way(&self) -> bool {
+        self.are_many && self.count_under_way() >= ENOUGH && {
+            // ORDERING(under-way.1): SeqCst, pairs with under-way.2: a server that is woken and
+            // counts itself out later sees the worker.
+            full_fence();
+            self.count_under_way() >= ENOUGH
+        }
+    }
+
+    fn count_under_way(&self) -> i32 {
+        self.under_way.load(Relaxed) as i32
+    }
+
+    /// How many others a server wakes that was woken, if there is work.
+    pub(crate) fn to_wake(&self) -> usize {
+        if self.are_many { 2 } else { 1 }
     }
 
     /// True if no active server sleeps, or one is looking for work already.
@@ -146,6 +189,7 @@ impl Sleepers {
         // Subtract before waking it: it may be about to sleep again at once.
         if how != RESTING {
             self.asleep.fetch_sub(1, Relaxed);
+            self.under_way.fetch_add(1, Relaxed);
         }
         self.wakes.fetch_add(1, Relaxed);
         if how == IN_DRIVER {

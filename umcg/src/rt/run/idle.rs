@@ -34,6 +34,11 @@
 //!   relies on that. So a nap needs no fence: a worker that its last look misses is seen after it.
 //!   The server stays here as long as it naps. Before it runs a worker, it tells the scheduler that
 //!   the naps are over, and then looks whether another server has to be woken.
+//! - S6: where there are many servers, those that were woken wake the others, two each: a thread
+//!   that wakes a server takes 7 us for it, and has other work. So it wakes none while four are
+//!   *under way*: woken, and not yet past their first look. A server counts itself out, with a full
+//!   fence behind, before it looks (S3). So either the thread sees that it is no longer under way,
+//!   or the server sees the worker.
 
 use super::{deadlock, inactive, turns};
 use crate::rt::base::clock;
@@ -130,7 +135,7 @@ fn sleep_unless_needed(local: &ServerState, nap: Option<Duration>) {
     if in_driver {
         shared.sleepers.in_driver.store(false, Relaxed);
     }
-    shared.sleepers.wake_up(index);
+    shared.sleepers.wake_up(index, how);
     // The worker that it runs now may run for ever.
     shared.watch.stay_awake();
     expire(local.timers());
@@ -178,11 +183,14 @@ fn sleep(local: &ServerState, how: u32, nap: Option<Duration>) {
     );
 }
 
-/// Called by a server that was asleep, or about to sleep. Takes one worker, and wakes another
-/// server if there are more: workers that come in bulk do not stay with few servers.
+/// Called by a server that was asleep, or about to sleep. It has taken one worker, and wakes other
+/// servers if there are more: workers that come in bulk do not stay with few servers.
 fn hand_on(local: &ServerState) {
     let shared = local.shared();
-    if shared.scheduler.has_work(local.here()) && !shared.sleepers.nobody_is_needed() {
+    for _ in 0..shared.sleepers.to_wake() {
+        if !shared.scheduler.has_work(local.here()) || shared.sleepers.nobody_is_needed() {
+            break;
+        }
         shared.sleepers.wake_one(&*shared.driver);
     }
 }
