@@ -34,6 +34,7 @@ mod machine;
     dead_code,
     unreachable_pub,
     unused_imports,
+    rustdoc::broken_intra_doc_links,
     reason = "the sources are a part of the library, and not all of them is used here"
 )]
 mod rt;

@@ -3,7 +3,7 @@
 //!
 //! A simulation ([`umcg_sim`]) is the same each time, so it runs once, and all rounds of its rows
 //! are equal. Its machine is described by [`Costs`]: those measured on one machine, or on this one
-//! before the simulations begin. The real runtime does the same work ([`measured`]), computing by
+//! before the simulations begin. The real runtime does the same work (`measured`), computing by
 //! the clock.
 
 mod bars;

@@ -514,10 +514,10 @@ pub(crate) fn spend(cause: Cause, time: impl FnOnce(&Costs) -> u64) {
 
 /// Time in pauses.
 #[track_caller]
-pub(crate) fn pause(times: u32) {
+pub(crate) fn pause(time: impl FnOnce(&Costs) -> u64) {
     let place = Location::caller();
     with(|machine, thread| {
-        let time = u64::from(times) * machine.costs.pause;
+        let time = time(&machine.costs);
         machine.spend_at(thread, Cause::Pauses, time, place);
         thread.loaded.set(null());
         machine.take_turn(thread);

@@ -108,12 +108,17 @@ pub(crate) const TRIES: usize = 100;
 
 #[track_caller]
 pub(crate) fn spin() {
-    machine::pause(1);
+    machine::pause(|costs| costs.pause);
 }
 
 #[track_caller]
 pub(crate) fn pause(times: u32) {
-    machine::pause(times);
+    machine::pause(|costs| u64::from(times) * costs.pause);
+}
+
+#[track_caller]
+pub(crate) fn pause_for(nanos: u64) {
+    machine::pause(|_| nanos);
 }
 
 /// Each server has a processor: there is no thread to let run.
@@ -167,7 +172,7 @@ impl<T> HoldLock<T> {
             if self.word.load(Relaxed) == FREE && self.try_lock() {
                 return;
             }
-            machine::pause(1);
+            machine::pause(|costs| costs.pause);
         }
         while self.word.swap(WAITED, Relaxed) != FREE {
             let address = from_ref(&self.word).addr();

@@ -1,6 +1,7 @@
 //! The primitives that the protocols of the runtime are built on. The models replace them by the
 //! checker's (`tests/model/checker/sync.rs`), and the simulation by its own (`sim/src/rt/base`).
 
+use super::clock;
 use std::sync::OnceLock;
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 pub(crate) use umcg_core::asymmetric::{full_fence, heavy, init, light};
@@ -41,6 +42,17 @@ pub(crate) fn spin() {
 #[inline]
 pub(crate) fn pause(times: u32) {
     (0..times).for_each(|_| std::hint::spin_loop());
+}
+
+/// Between two looks at the clock.
+const PAUSES: u32 = 20;
+
+/// The same for so many nanoseconds. How long a pause is depends on the kind of processor.
+pub(crate) fn pause_for(nanos: u64) {
+    let until = clock::now() + nanos;
+    while clock::now() < until {
+        pause(PAUSES);
+    }
 }
 
 /// Whether there is no other processor, on which another thread could be running now.

@@ -18,7 +18,7 @@
 //!   same thief says how long it needs for those that stand there now. If that is less than
 //!   [`WORTH`], they stay. Workers that yield and come back do not count: they wait for no other,
 //!   and would be on their way for ever. Those of guests do, which mostly wait. Where there is no
-//!   earlier look, the second one comes after [`PAUSES`]: a nap would leave a burst of work alone
+//!   earlier look, the second one comes after [`BETWEEN`]: a nap would leave a burst of work alone
 //!   for 100 us.
 //! - P2: *a server on patrol looks again by itself*, so nobody wakes one for a worker that another
 //!   server has woken. Behind the end of a patrol comes one more look at all queues (`patrol.1`,
@@ -48,9 +48,8 @@ const NAPS: u32 = 8;
 const SHORTEST: u64 = 10_000;
 const LONGEST: u64 = 2_000_000;
 
-/// Pauses of the processor between a first look and the second one: 15 us and more, by the kind of
-/// processor.
-pub(super) const PAUSES: u32 = 1_500;
+/// The time between a first look and the second one, in nanoseconds.
+pub(super) const BETWEEN: u64 = 35_000;
 
 /// What a look tells of the workers in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

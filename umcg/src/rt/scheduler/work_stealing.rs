@@ -38,7 +38,7 @@ use super::{Scheduler, Wake, Why};
 use crate::rt::base::clock;
 use crate::rt::base::here::Here;
 use crate::rt::base::per_server::{Load, PerServer};
-use crate::rt::base::sync::{AtomicUsize, Ordering::*, pause};
+use crate::rt::base::sync::{AtomicUsize, Ordering::*, pause, pause_for};
 use crate::rt::task::Task;
 use crate::rt::task::runnable::{Queue, Runnable};
 use std::time::{Duration, Instant};
@@ -309,7 +309,7 @@ impl WorkStealing {
         steal_fresh().or_else(|| match self.steal_woken(here) {
             Ok(stolen) => stolen,
             Err(LookAgain) => {
-                pause(patrol::PAUSES);
+                pause_for(patrol::BETWEEN);
                 steal_fresh().or_else(|| self.steal_woken(here).ok().flatten())
             }
         })

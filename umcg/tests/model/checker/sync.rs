@@ -37,6 +37,8 @@ pub(crate) fn spin() {
 /// Nothing comes of time.
 pub(crate) fn pause(_times: u32) {}
 
+pub(crate) fn pause_for(_nanos: u64) {}
+
 pub(crate) fn give_way() {
     shuttle::thread::yield_now();
 }
