@@ -136,7 +136,7 @@ pub fn heavy() {
         // ORDERING(asymmetric.2): SeqCst, pairs with asymmetric.1; and with asymmetric.3, by the
         // load of MODE before it.
         FENCED => fence(SeqCst),
-        LEAVING => leave(Errno::NOSYS),
+        LEAVING => leave_too(),
         _ => heavy_first(),
     }
 }
@@ -193,9 +193,16 @@ fn decide() -> bool {
 pub fn give_up() {
     let from = MODE.compare_exchange(UNDECIDED, FENCED, Relaxed, Relaxed);
     if from == Err(ASYMMETRIC) {
-        let round = || patiently(MembarrierCommand::PrivateExpedited, Duration::from_secs(2));
-        leave_by(|| round().unwrap_or_else(pass_everywhere));
+        leave_too();
     }
+}
+
+/// Leaves, or helps a thread that does. Membarrier may still work, as after [`give_up`].
+#[cold]
+#[inline(never)]
+fn leave_too() {
+    let round = || patiently(MembarrierCommand::PrivateExpedited, Duration::from_secs(2));
+    leave_by(|| round().unwrap_or_else(pass_everywhere));
 }
 
 /// The kernel refused, perhaps because it is short of memory for a moment.

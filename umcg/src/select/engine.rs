@@ -49,6 +49,12 @@ pub(crate) trait Alternatives {
         u64::MAX
     }
 
+    /// Whether the caller may take its time before it enters the queues, and to look at them again
+    /// is cheap.
+    fn may_look_again(&self) -> bool {
+        true
+    }
+
     /// The process does not know its state, so there is no moment that it shares with others (E1).
     fn is_elsewhere(&self, _index: usize) -> bool {
         false
@@ -127,10 +133,13 @@ fn wait_apart(
     reason: &'static &'static str,
     deadline: u64,
 ) -> Option<usize> {
-    wait::second_look(deadline, || {
-        scan(alternatives, order.order(alternatives.len()))
-    })
-    .or_else(|| wait(alternatives, order.first(), reason, deadline))
+    let look = || scan(alternatives, order.order(alternatives.len()));
+    let again = alternatives
+        .may_look_again()
+        .then(|| wait::second_look(deadline, look));
+    again
+        .flatten()
+        .or_else(|| wait(alternatives, order.first(), reason, deadline))
 }
 
 /// The same, by a caller that has just tried all of them, this one first.

@@ -178,6 +178,12 @@ impl<S: Selectable> engine::Alternatives for Operations<'_, S> {
             .fold(u64::MAX, u64::min)
     }
 
+    fn may_look_again(&self) -> bool {
+        self.0
+            .iter()
+            .all(|operation| operation.deadline() == u64::MAX && !operation.is_elsewhere())
+    }
+
     fn is_elsewhere(&self, index: usize) -> bool {
         self.0[index].is_elsewhere()
     }

@@ -3,7 +3,7 @@
 use super::spread::Spreader;
 use crate::machine;
 use crate::rt::engine::runtime::RuntimeState;
-use crate::rt::scheduler::{Wake, Why};
+use crate::rt::scheduler::Why;
 use std::cell::Cell;
 use std::ptr::from_ref;
 
@@ -83,8 +83,10 @@ fn look(shared: &RuntimeState, index: usize, looks: &mut u64) -> bool {
     local.countdown.end_from_outside();
     if let Some(worker) = local.take_from_slot() {
         shared.ready_outside(worker, Why::Woken);
-    } else if shared.scheduler.keeps_work(index) && shared.sleepers.asleep() > 0 {
-        shared.wake_from_outside(Wake::One);
+    } else if (shared.scheduler.keeps_work(index) || shared.scheduler.has_outside())
+        && !shared.sleepers.nobody_is_needed()
+    {
+        shared.sleepers.wake_one(&*shared.driver);
     }
     true
 }

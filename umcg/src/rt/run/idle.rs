@@ -188,11 +188,17 @@ fn sleep(local: &ServerState, how: u32, nap: Option<Duration>) {
 fn hand_on(local: &ServerState) {
     let shared = local.shared();
     for _ in 0..shared.sleepers.to_wake() {
-        if !shared.scheduler.has_work(local.here()) || shared.sleepers.nobody_is_needed() {
+        if !has_more(local) || shared.sleepers.nobody_is_needed() {
             break;
         }
         shared.sleepers.wake_one(&*shared.driver);
     }
+}
+
+/// Whether another server would find a worker: one that is ready, or is back from the kernel.
+fn has_more(local: &ServerState) -> bool {
+    let shared = local.shared();
+    shared.scheduler.has_work(local.here()) || shared.group.has_events()
 }
 
 /// Whether there is anything for this server to do.
@@ -241,7 +247,7 @@ fn search(local: &ServerState, server: raw::Server) -> bool {
         return shared.is_over();
     };
     local.patience.set((looks * 2).min(LOOKS));
-    if last && shared.scheduler.has_work(local.here()) && shared.sleepers.asleep() > 0 {
+    if last && has_more(local) && shared.sleepers.asleep() > 0 {
         shared.sleepers.wake_one(&*shared.driver);
     }
     local.run(server, worker);

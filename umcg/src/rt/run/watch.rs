@@ -28,7 +28,7 @@ use crate::io::driver::place;
 use crate::rt::base::clock;
 use crate::rt::engine::runtime::{RuntimeState, ready};
 use crate::rt::engine::turns;
-use crate::rt::scheduler::{Wake, Why};
+use crate::rt::scheduler::Why;
 
 /// Time between two checks.
 const TICK: u64 = 10_000_000;
@@ -179,11 +179,19 @@ fn look(
     local.countdown.end_from_outside();
     if let Some(worker) = local.take_from_slot() {
         ready(worker, Why::Woken);
-    } else if shared.scheduler.keeps_work(index) && shared.sleepers.asleep() > 0 {
-        // No server was woken for a worker that has yielded while there was one in the slot.
-        shared.wake_from_outside(Wake::One);
+    } else if shared.scheduler.keeps_work(index) || shared.scheduler.has_outside() {
+        // No server was woken for a worker that has yielded while there was one in the slot; or
+        // those that were woken do not come to run (S6 of `idle`).
+        wake_another(shared);
     }
     true
+}
+
+/// Wakes a server, unless one searches.
+fn wake_another(shared: &RuntimeState) {
+    if !shared.sleepers.nobody_is_needed() {
+        shared.sleepers.wake_one(&*shared.driver);
+    }
 }
 
 /// The checks for guests: of this server, and of their processor time.

@@ -9,9 +9,11 @@
 //!   tries again at its next wait.
 //! - L2: *not behind long turns.* A waiter in a queue may be run next when its thing comes; a
 //!   worker that gave way runs when it is its turn. One look in [`TIMED`] is measured, and one that
-//!   took longer than [`LONG`] counts as the last of many in vain.
-//! - L3: the worker enters its queues later by one turn at most, as it gives way once in a wait.
-//! - L4: not for a wait with a deadline, which the others' turns could make late.
+//!   took longer than [`LONG`] counts as the last of many in vain; so does the next one, then.
+//! - L3: the worker enters its queues later by one round of the ready workers at most, as it gives
+//!   way once in a wait.
+//! - L4: not for a wait with a deadline, which the others' turns could make late; nor among times
+//!   and descriptors, to look at which takes a system call.
 //!
 //! Adaptive mutexes look at a lock again before they sleep, after a spin. Here the party that
 //! brings the thing is often a worker that only this server runs, so a spin would be in its way.
@@ -50,7 +52,12 @@ pub(crate) fn second_look<T>(deadline: u64, look: impl FnOnce() -> Option<T>) ->
         Some(_) => 0,
         None => (2 * pause + 1).min(MOST),
     };
-    let looks = looks.wrapping_add(1);
+    // After a long turn the next look is measured, too.
+    let looks = if is_long {
+        looks
+    } else {
+        looks.wrapping_add(1)
+    };
     account.store(u32::from_le_bytes([pause, pause, looks, 0]), Relaxed);
     found
 }
