@@ -57,7 +57,8 @@ pub(crate) struct All {
 impl All {
     pub(crate) fn run(self) -> Result<ExitCode> {
         look_at(Some(&self.html))?;
-        let write = |all: &all::All| write(&self.html, all);
+        let mut written = Ok(());
+        let write = |all: &all::All| written = write(&self.html, all);
         let all = all::all(
             catalogue(),
             self.time()?,
@@ -70,6 +71,7 @@ impl All {
             format!("{}\nThe page: {}\n", all.to_text(), self.html.display())
         };
         output::print(text.as_bytes())?;
+        written?;
         Ok(ExitCode::from(if all.has_failed() { ERROR } else { 0 }))
     }
 
@@ -109,8 +111,20 @@ impl All {
     }
 }
 
+/// Writes the page whole or not at all: a full disk leaves the one of the benches before. What is
+/// no file, such as a pipe, is written to as it is.
 fn write(file: &Path, all: &all::All) -> Result<()> {
-    fs::write(file, all.to_html()).with_context(|| format!("cannot write {}", file.display()))
+    let page = all.to_html();
+    let written = if fs::metadata(file).is_ok_and(|found| !found.is_file()) {
+        fs::write(file, page)
+    } else {
+        let mut name = file.as_os_str().to_owned();
+        name.push(".new");
+        let new = PathBuf::from(name);
+        let moved = fs::write(&new, page).and_then(|()| fs::rename(&new, file));
+        moved.inspect_err(|_| drop(fs::remove_file(&new)))
+    };
+    written.with_context(|| format!("cannot write {}", file.display()))
 }
 
 #[cfg(test)]

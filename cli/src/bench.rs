@@ -3,7 +3,7 @@
 use crate::all::All;
 use crate::compare::Compare;
 use crate::output;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::{Args, Subcommand};
 use std::fmt::Write;
 use std::fs::{self, OpenOptions};
@@ -280,6 +280,8 @@ impl Parts {
 impl Options {
     /// Prints a report, with `extra` behind its tables.
     fn print(&self, bench: &About, report: &Report, extra: &str, small: bool) -> Result<()> {
+        let reasons = report.notes.join("; ");
+        ensure!(!report.rows.is_empty(), "nothing was measured: {reasons}");
         let text = if self.json {
             report.to_json()? + "\n"
         } else {

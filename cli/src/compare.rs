@@ -14,6 +14,7 @@ use std::time::Duration;
 use umcg_benches::compare::interval::{FEWEST, MOST};
 use umcg_benches::compare::{self, Figure, Plan, Verdict, files};
 use umcg_benches::harness::Pattern;
+use umcg_benches::harness::tell;
 use umcg_benches::{About, catalogue};
 
 const EXPLANATION: &str = "\
@@ -158,7 +159,7 @@ impl Compare {
         look_at(self.plot.as_ref())?;
         let found = files::compare(files.map(|it| &**it), self.tolerance / 100.0, &self.only)?;
         for warning in &found.warnings {
-            eprintln!("umcg: warning: {warning}");
+            tell(format_args!("umcg: warning: {warning}"));
         }
         let text = if self.json {
             found.to_json()? + "\n"

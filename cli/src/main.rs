@@ -16,6 +16,7 @@ mod trace;
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
+use umcg_benches::harness::tell;
 
 /// User Mode Concurrency Groups for stock Linux.
 #[derive(Parser)]
@@ -58,7 +59,7 @@ fn main() -> ExitCode {
     match run(Cli::parse()) {
         Ok(status) => status,
         Err(error) => {
-            eprintln!("umcg: {error:#}");
+            tell(format_args!("umcg: {error:#}"));
             ExitCode::from(ERROR)
         }
     }

@@ -501,6 +501,30 @@ fn a_reader_that_leaves_is_no_error() {
     assert_eq!(errors, "");
 }
 
+/// Messages that nobody can read end nothing, and hide no exit status.
+#[test]
+fn a_full_standard_error_is_no_reason_to_stop() {
+    let full = || std::fs::File::create("/dev/full").unwrap();
+    let told = ["bench", "switch", "--ours", "--seconds", "0.01", "--rounds"];
+    let run = |more: &[&str]| {
+        umcg()
+            .args(told)
+            .args(more)
+            .stderr(full())
+            .output()
+            .unwrap()
+    };
+    assert_eq!(run(&["1"]).status.code(), Some(0));
+    assert_eq!(run(&["1", "--only", "nonsense"]).status.code(), Some(2));
+}
+
+#[test]
+fn nothing_measured_is_an_error() {
+    let output = run(&["bench", "switch", "--ours", "--only", "futex"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty());
+}
+
 #[test]
 fn wrong_arguments_are_refused() {
     for args in [

@@ -20,6 +20,7 @@ mod tally;
 mod text;
 
 use crate::About;
+use crate::harness::tell;
 use crate::harness::{Machine, NoSuchRow, Options, Plan, Report, judge};
 use anyhow::{Result, ensure};
 use facts::Facts;
@@ -78,7 +79,7 @@ pub fn all(
     benches: Vec<About>,
     time: Time,
     options: impl Fn(&About) -> Result<Option<Options>>,
-    mut show: impl FnMut(&All) -> Result<()>,
+    mut show: impl FnMut(&All),
 ) -> Result<All> {
     let start = Instant::now();
     let end = start + time.total.mul_f64(1.0 - Time::SPARE);
@@ -95,28 +96,33 @@ pub fn all(
         let left = end.saturating_duration_since(Instant::now());
         let shares: u32 = benches.iter().map(|(about, _)| about.share).sum();
         let (about, options) = benches.remove(0);
-        eprintln!(
+        tell(format_args!(
             "{}: bench {} of {} (about {} left in all)",
             about.name,
             all.done.len() + 1,
             all.wanted,
             text::time(left)
-        );
+        ));
         let began = Instant::now();
         let plan = Plan {
             rounds: time.rounds,
             end: Some(began + left * about.share / shares),
             ..Plan::default()
         };
-        match attempt(&about, plan, &options) {
-            Err(error) if error.is::<NoSuchRow>() => all.wanted -= 1,
-            result => {
-                let report = result.map_err(|error| format!("{error:#}"));
-                all.add(about, report, began.elapsed());
-                all.took = start.elapsed();
-                show(&all)?;
-            }
-        }
+        let report = match attempt(&about, plan, &options) {
+            // Rows that are asked for may be those that cannot be measured here.
+            Err(error) if error.is::<NoSuchRow>() => match &options.notes.take()[..] {
+                [] => {
+                    all.wanted -= 1;
+                    continue;
+                }
+                notes => Err(notes.join("; ")),
+            },
+            result => result.map_err(|error| format!("{error:#}")),
+        };
+        all.add(about, report, began.elapsed());
+        all.took = start.elapsed();
+        show(&all);
     }
     ensure!(!all.done.is_empty(), "no bench has such a row");
     Ok(all)
@@ -148,7 +154,7 @@ impl All {
             _ => Ok(report),
         });
         if let Err(reason) = &report {
-            eprintln!("{}: failed: {reason}", about.name);
+            tell(format_args!("{}: failed: {reason}", about.name));
         }
         self.done.push(Done {
             about,
@@ -247,6 +253,10 @@ pub(in crate::all) mod tests {
             "bad" => about("bad", |_, _| bail!("it cannot be & will not be")),
             "panics" => about("panics", |_, _| panic!("on purpose")),
             "other" => about("other", |_, _| Err(nothing())),
+            "lacks" => about("lacks", |_, options| {
+                options.notes.say("there is no compiler");
+                Err(nothing())
+            }),
             "ours" => about("ours", |plan, options| {
                 let failed = vec!["umcg"];
                 Ok(Report {
@@ -261,7 +271,7 @@ pub(in crate::all) mod tests {
             rounds,
         };
         let options = |_: &About| Ok(Some(Options::default()));
-        all(benches.collect(), time, options, |_| Ok(())).unwrap()
+        all(benches.collect(), time, options, |_| ()).unwrap()
     }
 
     fn nothing() -> anyhow::Error {
@@ -296,6 +306,17 @@ pub(in crate::all) mod tests {
     fn a_peer_that_is_missing_is_no_failure_and_ours_is() {
         assert!(!run(&["good"], 15).has_failed());
         assert!(run(&["good", "ours"], 15).has_failed());
+    }
+
+    #[test]
+    fn rows_that_cannot_be_measured_here_are_not_passed_over() {
+        let all = run(&["lacks", "good"], 15);
+        assert_eq!((all.done.len(), all.wanted), (2, 2));
+        assert_eq!(
+            all.done[0].report.as_ref().unwrap_err(),
+            "there is no compiler"
+        );
+        assert!(all.has_failed());
     }
 
     #[test]

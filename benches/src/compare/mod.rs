@@ -33,6 +33,7 @@ mod report;
 mod verdict;
 
 use crate::About;
+use crate::harness::tell;
 use crate::harness::{Better, Choice, Machine, Pattern};
 use anyhow::{Result, ensure};
 use build::{Abilities, Build};
@@ -323,11 +324,11 @@ fn confirmed(runs: &mut Runs<'_>, rows: Vec<Row>, others: &mut Vec<Unjudged>) ->
     if worse.is_empty() {
         return Ok(rows);
     }
-    eprintln!(
+    tell(format_args!(
         "{} of {} rows look worse: they are measured again",
         worse.len(),
         rows.len()
-    );
+    ));
     let patterns = runs.patterns_of(&worse);
     let again = judged(runs, worse, &patterns, others)?;
     let replaced = |row: Row| match row.verdict {

@@ -46,6 +46,7 @@ pub(crate) mod picture {
     pub(crate) use super::plot::{COLOURS, GREY, WIDTH, at, label, write};
 }
 pub(crate) use progress::Progress;
+pub use progress::tell;
 pub(crate) use report::describe;
 pub use report::{Report, Row};
 pub use run::{Plan, run, run_groups};

@@ -1,6 +1,7 @@
 //! Lines for people about rows that are missing: on standard error when they come up, and in the
 //! report at the end, so that a page says them too.
 
+use super::tell;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The lines of a run so far. Clones share them.
@@ -11,7 +12,7 @@ impl Notes {
     /// Says a line.
     pub fn say(&self, line: impl Into<String>) {
         let line = line.into();
-        eprintln!("{line}");
+        tell(&line);
         self.keep(line);
     }
 
@@ -24,7 +25,7 @@ impl Notes {
     }
 
     /// All lines; there are none after that.
-    pub(super) fn take(&self) -> Vec<String> {
+    pub(crate) fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -1,11 +1,17 @@
 //! Says on standard error how far the bench is: a bar on a terminal, else a line now and then.
 
 use indicatif::{ProgressBar, ProgressStyle};
-use std::io::{IsTerminal, stderr};
+use std::fmt::Display;
+use std::io::{IsTerminal, Write, stderr};
 use std::time::{Duration, Instant};
 
 /// On something that is no terminal, lines are at least this far apart.
 const QUIET: Duration = Duration::from_secs(5);
+
+/// Says a line on standard error. A reader that has gone, or a full disk, is no reason to stop.
+pub fn tell(line: impl Display) {
+    let _ = writeln!(stderr(), "{line}");
+}
 
 pub(crate) enum Progress {
     Bar(ProgressBar),
@@ -68,7 +74,9 @@ impl Progress {
                     *last = Instant::now();
                     let left = start.elapsed().as_secs_f64() / *done as f64
                         * total.saturating_sub(*done) as f64;
-                    eprintln!("{what}: {done} of {total} {unit} done (about {left:.0} s left)");
+                    tell(format_args!(
+                        "{what}: {done} of {total} {unit} done (about {left:.0} s left)"
+                    ));
                 }
             }
         }
@@ -87,8 +95,8 @@ impl Progress {
     /// One line for people, above the bar if there is one.
     pub(crate) fn say(&self, line: &str) {
         match self {
-            Self::Bar(bar) => bar.suspend(|| eprintln!("{line}")),
-            Self::Lines { .. } => eprintln!("{line}"),
+            Self::Bar(bar) => bar.suspend(|| tell(line)),
+            Self::Lines { .. } => tell(line),
         }
     }
 

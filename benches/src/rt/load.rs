@@ -400,7 +400,7 @@ mod tests {
         thread::spawn(move || {
             let ready = Box::new(move |port| tell.send(port).unwrap());
             let failed = side(&request).and_then(|side| side.serve(request.size as usize, ready));
-            eprintln!("{}: {failed:?}", request.case);
+            crate::harness::tell(format_args!("{}: {failed:?}", request.case));
         });
         told.recv().unwrap()
     }

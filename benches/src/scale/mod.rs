@@ -16,6 +16,7 @@ mod word;
 use crate::About;
 use crate::harness::{
     self, Case, Column, Metric, Options, Params, Plan, Report, Row, Section, higher, lower, number,
+    tell,
 };
 use anyhow::{Result, bail};
 pub use picture::plot;
@@ -146,7 +147,7 @@ pub(crate) fn about() -> About {
 pub fn run(plan: Plan, options: &Options, measures_costs: bool) -> Result<(Report, String)> {
     let costs = if measures_costs {
         let costs = costs::measure()?;
-        eprintln!("scale: {costs:?}");
+        tell(format_args!("scale: {costs:?}"));
         costs
     } else {
         Costs::default()

@@ -3,6 +3,7 @@
 
 use super::body::{self, Lives, hop, rounds};
 use super::{Life, STACK, SWITCH_STACK, Side};
+use crate::harness::tell;
 use crate::harness::{Sample, measure};
 use anyhow::{Context, Result};
 use std::cell::Cell;
@@ -48,7 +49,7 @@ fn processor(method: usize) -> Result<Uth> {
 #[cold]
 #[inline(never)]
 fn refused(error: uth::UthError) -> ! {
-    eprintln!("a switch was refused: {error}");
+    tell(format_args!("a switch was refused: {error}"));
     std::process::abort()
 }
 

@@ -4,12 +4,13 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use umcg_benches::harness::tell;
 
 /// Returns the program. The build goes into the checkout's own `target`, even if the environment
 /// says otherwise: two checkouts that shared one would end with the same program.
 pub(super) fn build(checkout: &Path) -> Result<PathBuf> {
     let checkout = checkout.canonicalize()?;
-    eprintln!("building {}", checkout.display());
+    tell(format_args!("building {}", checkout.display()));
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args([

@@ -16,6 +16,7 @@ use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use umcg_benches::harness::tell;
 
 /// The variable that holds the settings for the library.
 const SETTINGS: &str = "UMCG_RUN";
@@ -83,10 +84,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut command = Command::new(name);
     command.args(arguments);
     match obstacle(name) {
-        Some(obstacle) => eprintln!(
+        Some(obstacle) => tell(format_args!(
             "umcg run: {}: {obstacle}; it runs natively",
             name.to_string_lossy()
-        ),
+        )),
         None => prepare(&mut command, args)?,
     }
     let error = command.exec();
