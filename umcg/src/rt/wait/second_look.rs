@@ -26,8 +26,9 @@ use std::sync::atomic::Ordering::Relaxed;
 const MOST: u8 = 63;
 /// One look in so many is measured.
 const TIMED: u8 = 16;
-/// In nanoseconds: the others' turns are long.
-const LONG: u64 = 5_000;
+/// In nanoseconds: the others' turns are long. As for patrols: for so long workers may wait on one
+/// server while another one is idle.
+const LONG: u64 = 50_000;
 
 /// Lets the other workers of the server run, and then looks: for a caller that has looked before,
 /// and would have to wait, until `deadline` at most. None if the look has found nothing, or would
