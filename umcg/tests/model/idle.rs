@@ -75,6 +75,27 @@ fn work_in_bulk_wakes_all() {
     check(|| all_are_run(3, 3, 3, true));
 }
 
+/// Likewise of workers that are back from the kernel, of which the scheduler does not know yet.
+/// Those that servers have taken may be found by patrols.
+#[test]
+fn events_in_bulk_wake_all() {
+    fn from_one(servers: usize, shared: &'static RuntimeState) {
+        let running = serve(shared);
+        while shared.sleepers.asleep() + 1 < servers {
+            kernel::advance(kernel::now() + 30_000);
+            thread::yield_now();
+        }
+        (0..servers).for_each(|_| shared.post_event());
+        pass_until_run(shared, servers);
+        end(shared, running);
+    }
+    check(|| from_one(3, RuntimeState::new(3, 3, false)));
+    check(|| {
+        let scheduler = WorkStealing::new();
+        from_one(3, RuntimeState::with_scheduler(scheduler, 3, 3, false));
+    });
+}
+
 /// The same where one searches and the others sleep when the work comes, all of it from one thread.
 #[test]
 fn a_searcher_wakes_another() {

@@ -26,6 +26,7 @@ pub(crate) mod turns {
 
     pub(crate) fn next(local: &ServerState, _server: raw::Server) -> Option<Runnable> {
         let scheduler = &local.shared().scheduler;
+        local.shared().settle_one(local.here());
         let looks_around = shuttle::rand::thread_rng().gen_bool(0.125);
         if (looks_around || local.is_inactive()) && inactive::look(local) {
             return inactive::next(local);

@@ -24,6 +24,7 @@ pub(crate) enum Why {
     Woken,
     Yielded,
     Preempted,
+    Unblocked,
 }
 
 /// As the library's.

@@ -97,7 +97,7 @@ pub(crate) struct RuntimeState {
     pub(crate) driver: Box<dyn Poller>,
     pub(crate) watch: Nothing,
     pub(crate) scheduler: Box<dyn Scheduler>,
-    pub(crate) group: Nothing,
+    pub(crate) group: Events,
     pub(crate) closing: AtomicBool,
     over: AtomicBool,
     /// How many workers have begun to run, and how many begin before one ends.
@@ -119,9 +119,19 @@ pub(crate) struct Nothing;
 
 impl Nothing {
     pub(crate) fn stay_awake(&self) {}
+}
 
+/// How many workers are back from the kernel, and were not taken by a server.
+pub(crate) struct Events(AtomicUsize);
+
+impl Events {
     pub(crate) fn has_events(&self) -> bool {
-        false
+        self.0.load(SeqCst) > 0
+    }
+
+    fn take(&self) -> bool {
+        let one_less = |events: usize| events.checked_sub(1);
+        self.0.fetch_update(SeqCst, SeqCst, one_less).is_ok()
     }
 }
 
@@ -147,7 +157,7 @@ impl RuntimeState {
             driver: Box::new(Driver::new(has_sources)),
             watch: Nothing,
             scheduler: Box::new(scheduler),
-            group: Nothing,
+            group: Events(AtomicUsize::new(0)),
             closing: AtomicBool::new(false),
             over: AtomicBool::new(false),
             ran: Mutex::new(0),
@@ -185,6 +195,22 @@ impl RuntimeState {
     /// Makes a worker ready, from outside.
     pub(crate) fn push(&self) {
         self.ready(None, None);
+    }
+
+    /// A worker is back from the kernel.
+    pub(crate) fn post_event(&self) {
+        self.group.0.fetch_add(1, SeqCst);
+        self.wake_from_outside(Wake::One);
+    }
+
+    /// A server takes an event, if there is one, and makes its worker ready.
+    pub(crate) fn settle_one(&self, here: &Here) {
+        if self.group.take() {
+            let wake = self
+                .scheduler
+                .ready(new_worker(None), Why::Unblocked, Some(here));
+            self.wake_from_outside(wake);
+        }
     }
 
     /// From here on only workers that are bound to a server wait for others.
