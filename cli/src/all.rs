@@ -3,14 +3,14 @@
 use crate::ERROR;
 use crate::bench::{harness_options, look_at, rounds, seconds};
 use crate::output;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use umcg_benches::all::{self, Time};
-use umcg_benches::harness::{self, Choice, Pattern};
+use umcg_benches::harness::{self, Choice, Fitting, Pattern};
 use umcg_benches::{About, catalogue};
 
 const EXPLANATION: &str = "\
@@ -57,12 +57,12 @@ pub(crate) struct All {
 impl All {
     pub(crate) fn run(self) -> Result<ExitCode> {
         look_at(Some(&self.html))?;
-        let mut written = Ok(());
+        let (mut written, fitting) = (Ok(()), Fitting::default());
         let write = |all: &all::All| written = write(&self.html, all);
         let all = all::all(
             catalogue(),
             self.time()?,
-            |bench| self.options(bench),
+            |bench| self.options(bench, &fitting),
             write,
         )?;
         let text = if self.json {
@@ -72,6 +72,7 @@ impl All {
         };
         output::print(text.as_bytes())?;
         written?;
+        self.check(&fitting)?;
         Ok(ExitCode::from(if all.has_failed() { ERROR } else { 0 }))
     }
 
@@ -85,17 +86,13 @@ impl All {
     }
 
     /// None if nothing of this bench is asked for.
-    fn options(&self, bench: &About) -> Result<Option<harness::Options>> {
+    fn options(&self, bench: &About, fitting: &Fitting) -> Result<Option<harness::Options>> {
         let (mut only, mut is_whole) = (Vec::new(), self.only.is_empty());
         for pattern in &self.only {
-            let first = pattern.words().next().unwrap_or_default();
-            match catalogue().iter().find(|other| other.name == first) {
-                Some(other) if other.name == bench.name => match pattern.rest() {
-                    Some(rest) => only.push(rest),
-                    None => is_whole = true,
-                },
-                Some(_) => {}
-                None => only.push(pattern.clone()),
+            match told(pattern) {
+                (Some(name), _) if name != bench.name => {}
+                (_, Some(rest)) => only.push(rest),
+                (_, None) => is_whole = true,
             }
         }
         if only.is_empty() && !is_whole {
@@ -106,8 +103,38 @@ impl All {
             only: if is_whole { Vec::new() } else { only },
             usual: if is_usual { bench.usual } else { &[] },
             cases: self.ours.then_some(bench.ours),
+            fitting: Some(fitting.clone()),
         };
         harness_options(bench, choice, self.small).map(Some)
+    }
+
+    /// Refuses a pattern that has fitted no row. A bench that is measured as a whole hides one for
+    /// all benches.
+    fn check(&self, fitting: &Fitting) -> Result<()> {
+        let is_unfit = |pattern: &&Pattern| told(pattern).1.is_some_and(|rest| !fitting.has(&rest));
+        let unfit = self.only.iter().find(is_unfit);
+        ensure!(
+            unfit.is_none(),
+            "no bench has a row with all of \"{}\"",
+            unfit
+                .iter()
+                .flat_map(|it| it.words())
+                .collect::<Vec<_>>()
+                .join(" ")
+        );
+        Ok(())
+    }
+}
+
+/// The bench that a pattern is for, if it names one, and the rest of it, if there is more.
+fn told(pattern: &Pattern) -> (Option<&'static str>, Option<Pattern>) {
+    let first = pattern.words().next();
+    let named = catalogue()
+        .into_iter()
+        .find(|bench| first == Some(bench.name));
+    match named {
+        Some(bench) => (Some(bench.name), pattern.rest()),
+        None => (None, Some(pattern.clone())),
     }
 }
 
@@ -132,7 +159,7 @@ mod tests {
     use super::*;
     use umcg_benches::bench;
 
-    fn told(only: &[&str]) -> All {
+    fn with(only: &[&str]) -> All {
         All {
             quick: false,
             time: None,
@@ -149,7 +176,9 @@ mod tests {
     #[test]
     fn rows_may_be_of_one_bench() {
         let words = |only: &[&str], name: &str| {
-            let options = told(only).options(&bench(name).unwrap()).unwrap()?;
+            let options = with(only)
+                .options(&bench(name).unwrap(), &Fitting::default())
+                .unwrap()?;
             let patterns = options.choice.only.iter();
             let words = patterns.map(|it| it.words().collect::<Vec<_>>().join(" "));
             Some(words.collect::<Vec<_>>())
@@ -167,7 +196,7 @@ mod tests {
     fn quick_is_quick() {
         let quick = All {
             quick: true,
-            ..told(&[])
+            ..with(&[])
         };
         assert_eq!(quick.time().unwrap().total, Duration::from_secs(120));
         let time = All {
@@ -175,6 +204,6 @@ mod tests {
             ..quick
         };
         assert_eq!(time.time().unwrap().total, Duration::from_secs(30));
-        assert_eq!(told(&[]).time().unwrap().total, Duration::from_secs(600));
+        assert_eq!(with(&[]).time().unwrap().total, Duration::from_secs(600));
     }
 }

@@ -308,6 +308,7 @@ impl Options {
                 bench.usual
             },
             cases: self.ours.then_some(bench.ours),
+            fitting: None,
         }
     }
 

@@ -162,3 +162,18 @@ fn a_browser_finds_every_plot_and_nothing_to_complain_of() {
     assert_eq!(document.matches("<svg ").count(), PLOTS);
     assert!(document.matches("<circle ").count() >= PLOTS);
 }
+
+/// What the other patterns ask for is measured all the same.
+#[test]
+fn a_pattern_that_fits_no_bench_is_told() {
+    let folder = Folder::new("nonsense");
+    let page = folder.0.join("page.html");
+    let output = all(&page, &["--ours", "--only", "nonsense"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("no bench has a row with all of \"nonsense\""),
+        "{said}"
+    );
+    assert!(fs::read_to_string(&page).unwrap().contains("altsems"));
+}

@@ -6,6 +6,7 @@ use anyhow::Result;
 use serde_json::Value;
 use std::fmt::{self, Display};
 use std::str::FromStr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The parts of a bench to measure: all by default, without child processes.
 #[derive(Clone, Debug, Default)]
@@ -103,6 +104,23 @@ pub struct Choice {
     pub usual: &'static [&'static str],
     /// Only rows of these cases.
     pub cases: Option<&'static [&'static str]>,
+    /// Where the patterns are for several benches: a pattern has to fit a row of one of them.
+    pub fitting: Option<Fitting>,
+}
+
+/// The patterns that have fitted a row of some bench. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Fitting(Arc<Mutex<Vec<Pattern>>>);
+
+impl Fitting {
+    fn patterns(&self) -> MutexGuard<'_, Vec<Pattern>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this one has.
+    pub fn has(&self, pattern: &Pattern) -> bool {
+        self.patterns().contains(pattern)
+    }
 }
 
 impl Choice {
@@ -138,11 +156,25 @@ impl Choice {
         self.takes(row.case, &row.params, row.metric)
     }
 
-    /// Leaves out the cases of which nothing is asked for. Refuses a pattern that fits no row.
+    /// Leaves out the cases of which nothing is asked for. Refuses a pattern that fits no row; of
+    /// patterns for several benches, only if none fits one.
     pub(super) fn of(&self, mut groups: Vec<Vec<Case>>) -> Result<Vec<Vec<Case>>> {
-        self.only
+        let mut checked = self
+            .only
             .iter()
-            .try_for_each(|pattern| check(pattern, groups.iter().flatten()))?;
+            .map(|pattern| (pattern, check(pattern, groups.iter().flatten())));
+        match &self.fitting {
+            None => checked.try_for_each(|(_, result)| result)?,
+            Some(fitting) => {
+                let (fit, unfit): (Vec<_>, Vec<_>) = checked.partition(|(_, it)| it.is_ok());
+                fitting
+                    .patterns()
+                    .extend(fit.iter().map(|(pattern, _)| (*pattern).clone()));
+                if fit.is_empty() {
+                    unfit.into_iter().try_for_each(|(_, result)| result)?;
+                }
+            }
+        }
         for group in &mut groups {
             group.retain(|case| self.takes_any(case.name, &case.params, case.metrics));
         }
@@ -293,5 +325,22 @@ mod tests {
             "no row has \"cpus=1x\"; the metrics are slow, slower"
         );
         assert!(" , ".parse::<Pattern>().is_err());
+    }
+
+    /// What is for another bench is no error here, unless nothing is left.
+    #[test]
+    fn patterns_for_several_benches_fit_a_row_of_one() {
+        let fitting = Fitting::default();
+        let of = |only: &[&str]| {
+            let choice = Choice {
+                fitting: Some(fitting.clone()),
+                ..choice(only)
+            };
+            choice.of(groups())
+        };
+        assert!(of(&["full", "elsewhere"]).is_ok());
+        assert!(of(&["elsewhere"]).is_err_and(|error| error.is::<NoSuchRow>()));
+        let has = |word: &str| fitting.has(&word.parse().unwrap());
+        assert!(has("full") && !has("elsewhere"));
     }
 }
