@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use umcg_benches::all::{self, Time};
-use umcg_benches::harness::{self, Choice, Fitting, Pattern};
-use umcg_benches::{About, catalogue};
+use umcg_benches::harness::{self, Asked, Choice, Fitting, Pattern};
+use umcg_benches::{About, bench, catalogue};
 
 const EXPLANATION: &str = "\
 The page is one file that fetches nothing. It is written anew after each bench, so that it has what
@@ -87,20 +87,12 @@ impl All {
 
     /// None if nothing of this bench is asked for.
     fn options(&self, bench: &About, fitting: &Fitting) -> Result<Option<harness::Options>> {
-        let (mut only, mut is_whole) = (Vec::new(), self.only.is_empty());
-        for pattern in &self.only {
-            match told(pattern) {
-                (Some(name), _) if name != bench.name => {}
-                (_, Some(rest)) => only.push(rest),
-                (_, None) => is_whole = true,
-            }
-        }
-        if only.is_empty() && !is_whole {
+        let Some(only) = Asked::of(&self.only, bench.name, is_bench) else {
             return Ok(None);
-        }
+        };
         let is_usual = !self.all_rows && !self.small;
         let choice = Choice {
-            only: if is_whole { Vec::new() } else { only },
+            only,
             usual: if is_usual { bench.usual } else { &[] },
             cases: self.ours.then_some(bench.ours),
             fitting: Some(fitting.clone()),
@@ -111,8 +103,16 @@ impl All {
     /// Refuses a pattern that has fitted no row. A bench that is measured as a whole hides one for
     /// all benches.
     fn check(&self, fitting: &Fitting) -> Result<()> {
-        let is_unfit = |pattern: &&Pattern| told(pattern).1.is_some_and(|rest| !fitting.has(&rest));
-        let unfit = self.only.iter().find(is_unfit);
+        let is_of_none = |pattern: &&Pattern| {
+            catalogue()
+                .iter()
+                .all(|bench| match pattern.of_bench(bench.name, is_bench) {
+                    Asked::Nothing => true,
+                    Asked::All => false,
+                    Asked::Rows(rest) => !fitting.has(&rest),
+                })
+        };
+        let unfit = self.only.iter().find(is_of_none);
         ensure!(
             unfit.is_none(),
             "no bench has a row with all of \"{}\"",
@@ -126,16 +126,8 @@ impl All {
     }
 }
 
-/// The bench that a pattern is for, if it names one, and the rest of it, if there is more.
-fn told(pattern: &Pattern) -> (Option<&'static str>, Option<Pattern>) {
-    let first = pattern.words().next();
-    let named = catalogue()
-        .into_iter()
-        .find(|bench| first == Some(bench.name));
-    match named {
-        Some(bench) => (Some(bench.name), pattern.rest()),
-        None => (None, Some(pattern.clone())),
-    }
+fn is_bench(name: &str) -> bool {
+    bench(name).is_some()
 }
 
 /// Writes the page whole or not at all: a full disk leaves the one of the benches before. What is
@@ -157,7 +149,6 @@ fn write(file: &Path, all: &all::All) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use umcg_benches::bench;
 
     fn with(only: &[&str]) -> All {
         All {

@@ -13,7 +13,7 @@ use super::forest::Forest;
 use super::interval::Interval;
 use super::report::{not_judged, summary, table};
 use super::{Key, Row, Unjudged, Verdict, verdict, with};
-use crate::harness::{Better, Choice, Pattern};
+use crate::harness::{Asked, Better, Choice, Pattern};
 use crate::{About, catalogue};
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
@@ -86,16 +86,20 @@ pub fn compare(files: [&Path; 2], tolerance: f64, only: &[Pattern]) -> Result<Fi
     };
     let [a, b] = &reports;
     let several = a.len() > 1 || b.len() > 1;
-    let choice = Choice {
-        only: only.to_vec(),
-        ..Choice::default()
-    };
+    let is_bench = |name: &str| crate::bench(name).is_some();
     let mut is_shared = false;
     for one in a {
         let Some(other) = b.iter().find(|other| other.bench == one.bench) else {
             continue;
         };
         is_shared = true;
+        let Some(only) = Asked::of(only, &one.bench, is_bench) else {
+            continue;
+        };
+        let choice = Choice {
+            only,
+            ..Choice::default()
+        };
         found.bench([one, other], several, &choice);
     }
     ensure!(
@@ -340,9 +344,32 @@ mod tests {
     }
 
     fn compared(test: &str, a: &Value, b: &Value) -> Result<Files> {
+        some_compared(test, a, b, &[])
+    }
+
+    fn some_compared(test: &str, a: &Value, b: &Value, only: &[&str]) -> Result<Files> {
         let a = File::new(&format!("{test}-a"), &a.to_string());
         let b = File::new(&format!("{test}-b"), &b.to_string());
-        compare([&a.0, &b.0], 0.03, &[])
+        let only: Vec<Pattern> = only.iter().map(|text| text.parse().unwrap()).collect();
+        compare([&a.0, &b.0], 0.03, &only)
+    }
+
+    #[test]
+    fn a_first_word_chooses_a_bench() {
+        let reports = [("switch", "round_trips"), ("uth", "reinit")].map(|(bench, metric)| {
+            let mut row = row("uth", 100.0);
+            row["metric"] = metric.into();
+            report(bench, "6.1", &[row])
+        });
+        let file = json!({"bench": "all", "reports": reports});
+        let count = |only: &[&str]| {
+            let found = some_compared("chosen", &file, &file, only);
+            found.map(|found| found.rows.len()).ok()
+        };
+        assert_eq!(count(&["switch round_trips"]), Some(1));
+        assert_eq!(count(&["switch"]), Some(1));
+        assert_eq!(count(&["cpus=1"]), Some(2));
+        assert_eq!(count(&["sem"]), None);
     }
 
     #[test]

@@ -61,13 +61,53 @@ impl Pattern {
         self.0.iter().map(String::as_str)
     }
 
-    /// The same without the first word; `None` if there is no other.
-    pub fn rest(&self) -> Option<Self> {
-        (self.0.len() > 1).then(|| Self(self.0[1..].to_vec()))
+    /// What it asks of this bench, where its first word may be the name of one.
+    pub fn of_bench(&self, bench: &str, is_bench: impl Fn(&str) -> bool) -> Asked {
+        match self.0.split_first() {
+            Some((first, [])) if first == bench => Asked::All,
+            Some((first, rest)) if first == bench => Asked::Rows(Self(rest.to_vec())),
+            Some((first, _)) if is_bench(first) => Asked::Nothing,
+            _ => Asked::Rows(self.clone()),
+        }
     }
 
     fn fits(&self, case: &str, params: &Params, metric: &str) -> bool {
         self.words().all(|word| has(word, case, params, metric))
+    }
+}
+
+/// What is asked of a bench.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Nothing: it is for another one.
+    Nothing,
+    /// All of it.
+    All,
+    /// Rows that fit.
+    Rows(Pattern),
+}
+
+impl Asked {
+    /// What several patterns ask of a bench: the rows, or all where there are none. `None` where
+    /// nothing is asked for.
+    pub fn of(
+        only: &[Pattern],
+        bench: &str,
+        is_bench: impl Fn(&str) -> bool,
+    ) -> Option<Vec<Pattern>> {
+        let (mut rows, mut is_whole) = (Vec::new(), only.is_empty());
+        for pattern in only {
+            match pattern.of_bench(bench, &is_bench) {
+                Self::Nothing => {}
+                Self::All => is_whole = true,
+                Self::Rows(pattern) => rows.push(pattern),
+            }
+        }
+        match (is_whole, rows.is_empty()) {
+            (true, _) => Some(Vec::new()),
+            (false, true) => None,
+            (false, false) => Some(rows),
+        }
     }
 }
 

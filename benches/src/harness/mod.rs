@@ -33,7 +33,7 @@ pub use boxes::Graph;
 pub use canvas::is_png;
 pub use case::{Better, Case, Metric, Params, Turn, higher, lower};
 pub use child::{Child, Program, answer};
-pub use choice::{Choice, Fitting, NoSuchRow, Options, Pattern, name};
+pub use choice::{Asked, Choice, Fitting, NoSuchRow, Options, Pattern, name};
 pub use go::Go;
 pub use judge::{Finding, Outcome, Relation};
 pub use machine::Machine;
