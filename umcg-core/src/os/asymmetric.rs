@@ -450,6 +450,19 @@ mod tests {
         assert_eq!(status, GOOD);
     }
 
+    /// A fence that comes between needs no round of all processors, which a sandbox may refuse.
+    #[test]
+    #[cfg_attr(umcg_tsan, ignore = "as above")]
+    fn a_fence_beside_one_that_gives_up_is_a_membarrier() {
+        let status = in_fork(|| {
+            let filtered = init() && filter(&[libc::SYS_sched_setaffinity]);
+            MODE.store(LEAVING, Relaxed);
+            heavy();
+            !filtered || !is_asymmetric()
+        });
+        assert_eq!(status, GOOD);
+    }
+
     #[test]
     fn what_was_not_decided_is_given_up_too() {
         let status = in_fork(|| {
